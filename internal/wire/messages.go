@@ -1,0 +1,277 @@
+package wire
+
+import (
+	"time"
+
+	"legwork/internal/work"
+)
+
+// Capability is the version of what the two ends say to one another. A Server speaks this one and the
+// one before (OldestCapability) and closes a Session of any other with CloseCapability.
+//
+// History:
+//
+//	1  2026-11  Jobs of Modules: hello, offers, steps, logs, cancel, drain.
+const (
+	Capability       = 1
+	OldestCapability = 1
+)
+
+// Message is one of the messages below. Every frame on the wire is one message: a type byte
+// and the CBOR of the struct. Fields are keyed by small integers; unknown ones are ignored.
+type Message interface{ kind() byte }
+
+// The type bytes. They are never given to another message.
+const (
+	kindHello        byte = 1
+	kindHeartbeat    byte = 2
+	kindAccept       byte = 3
+	kindRefuse       byte = 4
+	kindStepStarted  byte = 5
+	kindStepFinished byte = 6
+	kindLogBatch     byte = 7
+	kindDraining     byte = 8
+	kindWelcome      byte = 64
+	kindOffer        byte = 65
+	kindWithdrawn    byte = 66
+	kindRunStep      byte = 67
+	kindCancel       byte = 68
+	kindLogAck       byte = 69
+	kindDrain        byte = 70
+	kindConfigure    byte = 71
+	kindDrop         byte = 72
+	kindStepAck      byte = 73
+	kindGoodbye      byte = 127 // either way
+)
+
+// Ref names one Attempt of a Job.
+type Ref struct {
+	Job     string `cbor:"1,keyasint"`
+	Attempt int    `cbor:"2,keyasint"`
+}
+
+// Hello is the first message of a Runner: who this Instance is, what it can do, and which Jobs lie
+// in its journal.
+type Hello struct {
+	Capability int               `cbor:"1,keyasint"`
+	Version    string            `cbor:"2,keyasint"` // of the program, for people
+	Instance   string            `cbor:"3,keyasint"`
+	Key        string            `cbor:"4,keyasint"` // random, kept in the working directory under its lock: whoever has it is this Instance
+	OS         string            `cbor:"5,keyasint"`
+	Arch       string            `cbor:"6,keyasint"`
+	Engines    map[string]string `cbor:"7,keyasint"` // catalog.Engine -> version found
+	Labels     map[string]string `cbor:"8,keyasint,omitempty"`
+	Capacity   int               `cbor:"9,keyasint"`
+	Draining   bool              `cbor:"10,keyasint,omitempty"`
+	Journal    []Held            `cbor:"11,keyasint,omitempty"`
+}
+
+// Held is one Attempt in a Runner's journal.
+type Held struct {
+	Ref
+	Step    int  `cbor:"3,keyasint"`           // index of the last Step that was begun; -1 when none
+	Running bool `cbor:"4,keyasint,omitempty"` // that Step is not over
+}
+
+// Heartbeat says that the Instance lives and what it works on. It renews the Leases of the Jobs it names.
+type Heartbeat struct {
+	Working  []Ref `cbor:"1,keyasint,omitempty"`
+	Draining bool  `cbor:"2,keyasint,omitempty"`
+}
+
+// Accept takes an Offer. The Instance keeps a place free until it is answered by RunStep or Withdrawn.
+type Accept struct{ Ref }
+
+// Refuse turns down an Offer or a Step, with the reason.
+type Refuse struct {
+	Ref
+	Code    string `cbor:"3,keyasint"`
+	Message string `cbor:"4,keyasint"`
+}
+
+// StepStarted says that a Step has begun.
+type StepStarted struct {
+	Ref
+	Step int       `cbor:"3,keyasint"`
+	At   time.Time `cbor:"4,keyasint"`
+}
+
+// StepFinished reports the result of a Step. It follows the last LogBatch of the Step on the wire, and
+// is sent again in every new Session until a StepAck answers it.
+type StepFinished struct {
+	Ref
+	Step    int             `cbor:"3,keyasint"`
+	LastSeq uint64          `cbor:"4,keyasint"` // of the Step's log; 0 when it printed nothing
+	Result  work.StepResult `cbor:"5,keyasint"`
+}
+
+// LogBatch carries records of one Step with rising, gapless sequence numbers from First on.
+// Records is the CBOR of []work.Record, zstd-compressed when Packed.
+type LogBatch struct {
+	Ref
+	Step    int    `cbor:"3,keyasint"`
+	First   uint64 `cbor:"4,keyasint"`
+	Count   int    `cbor:"5,keyasint"`
+	Packed  bool   `cbor:"6,keyasint,omitempty"`
+	Records []byte `cbor:"7,keyasint"`
+}
+
+// Draining says that the Instance takes no further Job and ends when its Jobs are over.
+type Draining struct{}
+
+// Welcome answers Hello: the Session, and what to do with every Job of the journal.
+type Welcome struct {
+	Capability int           `cbor:"1,keyasint"`
+	Session    string        `cbor:"2,keyasint"`
+	Heartbeat  time.Duration `cbor:"3,keyasint"`
+	Lease      time.Duration `cbor:"4,keyasint"`
+	Runner     string        `cbor:"5,keyasint"` // name of the Runner record
+	Jobs       []Verdict     `cbor:"6,keyasint,omitempty"`
+}
+
+// Fate is what a Server says of a Job in a journal.
+type Fate string
+
+// The fates.
+const (
+	Continue   Fate = "continue"   // it is still yours: go on, resend what is not acked
+	Superseded Fate = "superseded" // a later Attempt exists, or the Job is over: end what is not changing anything, ship log and result, forget
+	Unknown    Fate = "unknown"    // no such Job: forget it
+)
+
+// Verdict is a Server's word on one Attempt of the journal.
+type Verdict struct {
+	Ref
+	Fate   Fate            `cbor:"3,keyasint"`
+	Spec   *work.Spec      `cbor:"4,keyasint,omitempty"` // with Continue: needed for what is left to do
+	Acks   []StepLog       `cbor:"5,keyasint,omitempty"`
+	Next   int             `cbor:"6,keyasint"` // with Continue: the Step the Server waits for
+	Cancel work.CancelMode `cbor:"7,keyasint,omitempty"`
+}
+
+// StepLog says how much of a Step's log is stored: every record before Next.
+type StepLog struct {
+	Step int    `cbor:"1,keyasint"`
+	Next uint64 `cbor:"2,keyasint"`
+}
+
+// Offer asks an Instance whether it takes a Job. Ref.Attempt is the number the Attempt will bear.
+type Offer struct {
+	Ref
+	Engine string `cbor:"3,keyasint"`
+	Module string `cbor:"4,keyasint"`
+}
+
+// Withdrawn takes an Offer back: another Instance was faster, or the Job is gone.
+type Withdrawn struct{ Ref }
+
+// RunStep tells the bound Instance to execute a Step. Spec comes with the first RunStep of a Binding.
+// Told twice, a Step is executed once.
+type RunStep struct {
+	Ref
+	Step  int        `cbor:"3,keyasint"`
+	Spec  *work.Spec `cbor:"4,keyasint,omitempty"`
+	Watch bool       `cbor:"5,keyasint,omitempty"` // somebody follows the log: ship at once
+}
+
+// Cancel tells the bound Instance to end a Job. A stronger mode may follow a weaker one.
+type Cancel struct {
+	Ref
+	Mode work.CancelMode `cbor:"3,keyasint"`
+}
+
+// LogAck says that every record of the Step before Next is stored.
+type LogAck struct {
+	Ref
+	StepLog
+}
+
+// StepAck says that the result of the Step is stored and need not be sent again.
+type StepAck struct {
+	Ref
+	Step int `cbor:"3,keyasint"`
+}
+
+// Drain tells the Instance to take no further Job (or, with Resume, to take Jobs again).
+type Drain struct {
+	Resume bool `cbor:"1,keyasint,omitempty"`
+}
+
+// Configure changes how logs of a Job are shipped: Watch while somebody follows it.
+type Configure struct {
+	Ref
+	Watch bool `cbor:"3,keyasint"`
+}
+
+// Drop tells the Instance that a Job is over for the Server: its folder may go.
+type Drop struct{ Ref }
+
+// Goodbye announces the end of the Session; a close frame follows.
+type Goodbye struct {
+	Reason string `cbor:"1,keyasint"`
+}
+
+func (*Hello) kind() byte        { return kindHello }
+func (*Heartbeat) kind() byte    { return kindHeartbeat }
+func (*Accept) kind() byte       { return kindAccept }
+func (*Refuse) kind() byte       { return kindRefuse }
+func (*StepStarted) kind() byte  { return kindStepStarted }
+func (*StepFinished) kind() byte { return kindStepFinished }
+func (*LogBatch) kind() byte     { return kindLogBatch }
+func (*Draining) kind() byte     { return kindDraining }
+func (*Welcome) kind() byte      { return kindWelcome }
+func (*Offer) kind() byte        { return kindOffer }
+func (*Withdrawn) kind() byte    { return kindWithdrawn }
+func (*RunStep) kind() byte      { return kindRunStep }
+func (*Cancel) kind() byte       { return kindCancel }
+func (*LogAck) kind() byte       { return kindLogAck }
+func (*StepAck) kind() byte      { return kindStepAck }
+func (*Drain) kind() byte        { return kindDrain }
+func (*Configure) kind() byte    { return kindConfigure }
+func (*Drop) kind() byte         { return kindDrop }
+func (*Goodbye) kind() byte      { return kindGoodbye }
+
+// blank makes an empty message of a type byte, nil for an unknown one.
+func blank(kind byte) Message {
+	switch kind {
+	case kindHello:
+		return new(Hello)
+	case kindHeartbeat:
+		return new(Heartbeat)
+	case kindAccept:
+		return new(Accept)
+	case kindRefuse:
+		return new(Refuse)
+	case kindStepStarted:
+		return new(StepStarted)
+	case kindStepFinished:
+		return new(StepFinished)
+	case kindLogBatch:
+		return new(LogBatch)
+	case kindDraining:
+		return new(Draining)
+	case kindWelcome:
+		return new(Welcome)
+	case kindOffer:
+		return new(Offer)
+	case kindWithdrawn:
+		return new(Withdrawn)
+	case kindRunStep:
+		return new(RunStep)
+	case kindCancel:
+		return new(Cancel)
+	case kindLogAck:
+		return new(LogAck)
+	case kindStepAck:
+		return new(StepAck)
+	case kindDrain:
+		return new(Drain)
+	case kindConfigure:
+		return new(Configure)
+	case kindDrop:
+		return new(Drop)
+	case kindGoodbye:
+		return new(Goodbye)
+	}
+	return nil
+}

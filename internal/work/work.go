@@ -1,0 +1,383 @@
+// Package work is the heart of the Server's decisions: Jobs, Steps, Bindings and Leases, the state
+// machine that moves them (Next), and who is eligible to take a Job (Eligible, Select).
+//
+// Everything here is pure: no input or output, no clock. The time comes in as an argument and what
+// shall happen goes out as Effects, which the Server carries out after its commit.
+package work
+
+import (
+	"slices"
+	"time"
+
+	"legwork/internal/catalog"
+)
+
+// Kind tells what a Job is a run of.
+type Kind string
+
+// The kinds of Jobs.
+const (
+	ModuleJob Kind = "module"
+)
+
+// Action tells what a Module Job does.
+type Action string
+
+// The actions of Module Jobs.
+const (
+	Plan    Action = "plan"    // shows what apply would do; never changes anything
+	Apply   Action = "apply"   //
+	Destroy Action = "destroy" //
+	Run     Action = "run"     // of script engines
+)
+
+// Status is the state of a Job.
+type Status string
+
+// The states of a Job. See the table in machine.go for the ways between them.
+const (
+	Queued           Status = "queued"
+	Claimed          Status = "claimed"
+	Running          Status = "running"
+	AwaitingApproval Status = "awaiting_approval"
+	Canceling        Status = "canceling"
+	Interrupted      Status = "interrupted"
+	Succeeded        Status = "succeeded"
+	Failed           Status = "failed"
+	Canceled         Status = "canceled"
+	Declined         Status = "declined"
+	Expired          Status = "expired"
+)
+
+// Statuses lists every state, in the order in which a Job may meet them.
+var Statuses = []Status{Queued, Claimed, Running, AwaitingApproval, Canceling, Interrupted, Succeeded, Failed, Canceled, Declined, Expired}
+
+// Terminal tells whether a Job in this state is over for good.
+func (s Status) Terminal() bool {
+	switch s {
+	case Succeeded, Failed, Canceled, Declined, Expired:
+		return true
+	}
+	return false
+}
+
+// Bound tells whether a Job in this state has a Binding to an Instance.
+func (s Status) Bound() bool {
+	switch s {
+	case Claimed, Running, AwaitingApproval, Canceling, Interrupted:
+		return true
+	}
+	return false
+}
+
+// StepKind names what a Step does.
+type StepKind string
+
+// The kinds of Steps of Module Jobs.
+const (
+	StepFetch       StepKind = "fetch"
+	StepInit        StepKind = "init"
+	StepValidate    StepKind = "validate"
+	StepPlan        StepKind = "plan"
+	StepPlanDestroy StepKind = "plan_destroy"
+	StepApply       StepKind = "apply"
+	StepDestroy     StepKind = "destroy"
+	StepOutput      StepKind = "output"
+	StepRun         StepKind = "run"
+)
+
+// StepStatus is the state of a Step.
+type StepStatus string
+
+// The states of a Step.
+const (
+	StepPending   StepStatus = "pending"
+	StepSent      StepStatus = "sent" // the Instance was told to run it
+	StepRunning   StepStatus = "running"
+	StepSucceeded StepStatus = "succeeded"
+	StepFailed    StepStatus = "failed"
+	StepCanceled  StepStatus = "canceled"
+	StepSkipped   StepStatus = "skipped"
+)
+
+// Done tells whether a Step in this state is over.
+func (s StepStatus) Done() bool {
+	return s == StepSucceeded || s == StepFailed || s == StepCanceled || s == StepSkipped
+}
+
+// Step is one part of a Job, executed by the bound Instance. The Steps of a Job are reset when a new
+// Attempt begins; what an earlier Attempt did stands in its Loss and in its log.
+type Step struct {
+	Kind       StepKind     `json:"kind"`
+	Changing   bool         `json:"changing,omitempty"` // may have changed something outside once it began
+	Approval   bool         `json:"approval,omitempty"` // the Job waits for approval before this Step
+	Status     StepStatus   `json:"status"`
+	StartedAt  time.Time    `json:"started_at,omitzero"`
+	FinishedAt time.Time    `json:"finished_at,omitzero"`
+	ExitCode   int          `json:"exit_code,omitempty"`
+	Failure    *Failure     `json:"failure,omitempty"`
+	Plan       *PlanSummary `json:"plan,omitempty"`
+}
+
+// PlanSummary counts what a plan would do.
+type PlanSummary struct {
+	Add     int    `json:"add"`
+	Change  int    `json:"change"`
+	Destroy int    `json:"destroy"`
+	Outputs int    `json:"outputs"` // outputs that would change
+	Hash    string `json:"hash"`    // SHA-256 of the plan file, in hex
+}
+
+// Empty tells whether the plan would do nothing.
+func (p PlanSummary) Empty() bool { return p.Add+p.Change+p.Destroy+p.Outputs == 0 }
+
+// Failure says why a Step or a Job did not succeed: a stable code, a sentence and what to do.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Binding says which Instance executes all Steps of a Job at a Runner.
+type Binding struct {
+	RunnerID   string    `json:"runner_id"`
+	Runner     string    `json:"runner"`      // its name
+	InstanceID string    `json:"instance_id"` //
+	Instance   string    `json:"instance"`    // its name
+	OfferedAt  time.Time `json:"offered_at,omitzero"`
+	ClaimedAt  time.Time `json:"claimed_at"`
+}
+
+// Loss tells of one Attempt that ended without a result.
+type Loss struct {
+	Attempt  int       `json:"attempt"`
+	Runner   string    `json:"runner"`
+	Instance string    `json:"instance"`
+	Step     StepKind  `json:"step,omitempty"` // the Step that was under way, empty when none
+	Changing bool      `json:"changing,omitempty"`
+	Reason   string    `json:"reason"` // a sentence
+	At       time.Time `json:"at"`
+}
+
+// CancelMode tells how a Job is to be ended.
+type CancelMode string
+
+// The modes of cancel, rising in force.
+const (
+	AfterCurrent CancelMode = "after-current" // the Step under way ends by itself; no further one begins
+	Graceful     CancelMode = "graceful"      // SIGINT, then SIGTERM, then SIGKILL after the grace times
+	Kill         CancelMode = "kill"          // SIGKILL at once
+)
+
+// CancelModes lists the modes, rising in force.
+var CancelModes = []CancelMode{AfterCurrent, Graceful, Kill}
+
+// stronger tells whether m ends a Job harder than other.
+func (m CancelMode) stronger(other CancelMode) bool {
+	return slices.Index(CancelModes, m) > slices.Index(CancelModes, other)
+}
+
+// Cancel is a request to end a Job.
+type Cancel struct {
+	Mode   CancelMode `json:"mode"`
+	By     string     `json:"by"`
+	Reason string     `json:"reason,omitempty"`
+	At     time.Time  `json:"at"`
+}
+
+// Approval is the decision on a plan.
+type Approval struct {
+	PlanHash string    `json:"plan_hash"`
+	By       string    `json:"by"`
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at"`
+}
+
+// WaitCode is the stable code of the reason why a queued Job waits.
+type WaitCode string
+
+// The reasons why a queued Job waits.
+const (
+	WaitNone            WaitCode = ""
+	WaitDispatch        WaitCode = "dispatching"
+	WaitNoAssignment    WaitCode = "no_assignment"
+	WaitRunnerDisabled  WaitCode = "runner_disabled"
+	WaitNoInstance      WaitCode = "no_instance_online"
+	WaitPinnedOffline   WaitCode = "pinned_instance_offline"
+	WaitBusy            WaitCode = "all_instances_busy"
+	WaitDraining        WaitCode = "draining"
+	WaitEngineMissing   WaitCode = "engine_missing"
+	WaitModuleBusy      WaitCode = "module_busy"
+	WaitForModule       WaitCode = "waiting_for_module"
+	WaitMaintenance     WaitCode = "maintenance"
+	WaitRefused         WaitCode = "refused_by_instance"
+	WaitCapabilityOlder WaitCode = "capability_too_old"
+)
+
+// Wait is why a queued Job waits: a code for programs and a sentence for people.
+type Wait struct {
+	Code WaitCode `json:"code"`
+	Text string   `json:"text"`
+}
+
+// Limits are the bounds of one Job, with every default filled in.
+type Limits struct {
+	MaxAttempts    int           `json:"max_attempts"`
+	Lease          time.Duration `json:"lease"`           // how long a Binding holds without a sign of life
+	RecoveryWindow time.Duration `json:"recovery_window"` // how long a lost changing Step may come back; 0 = not at all
+	ApprovalWindow time.Duration `json:"approval_window"` // how long an approval is waited for; 0 = for ever
+	StepTimeout    time.Duration `json:"step_timeout"`    // of one Step; 0 = none
+	StallTimeout   time.Duration `json:"stall_timeout"`   // of silence in one Step; 0 = none
+}
+
+// The defaults of Limits.
+const (
+	DefaultMaxAttempts    = 5
+	DefaultLease          = 60 * time.Second
+	DefaultRecoveryWindow = 10 * time.Minute
+	DefaultStallTimeout   = 30 * time.Minute
+	HeartbeatPeriod       = 15 * time.Second
+)
+
+// Job is one run of a Module. It is the truth of what happened to it so far; only Next changes it.
+type Job struct {
+	ID             string `json:"id"`
+	OrganizationID string `json:"organization_id"`
+	Number         int64  `json:"number"` // rising within the Organization; a person writes #42
+	Kind           Kind   `json:"kind"`
+	Action         Action `json:"action"`
+	ModuleID       string `json:"module_id"`
+	Module         string `json:"module"` // stack/namespace/module at the time the Job was created
+	StackID        string `json:"stack_id"`
+	CreatedBy      string `json:"created_by"`
+	Cause          string `json:"cause,omitempty"` // why it was created, when not by a person: "output of prod/network/base changed"
+
+	Status  Status   `json:"status"`
+	Wait    Wait     `json:"wait,omitzero"` // while queued
+	Attempt int      `json:"attempt"`       // times the Job was bound; the fencing token
+	Steps   []Step   `json:"steps"`
+	Binding *Binding `json:"binding,omitempty"` // the present or last one
+	Losses  []Loss   `json:"losses,omitempty"`
+	Cancel  *Cancel  `json:"cancel,omitempty"`
+	Limits  Limits   `json:"limits"`
+
+	Commit   string    `json:"commit,omitempty"` // set by the first fetch, the same for every later Attempt
+	PlanHash string    `json:"plan_hash,omitempty"`
+	Approval *Approval `json:"approval,omitempty"`
+	Failure  *Failure  `json:"failure,omitempty"`
+
+	LeaseUntil   time.Time `json:"lease_until,omitzero"`   // while claimed, running or canceling
+	RecoverUntil time.Time `json:"recover_until,omitzero"` // while interrupted
+	ApproveUntil time.Time `json:"approve_until,omitzero"` // while awaiting approval, if bounded
+	CreatedAt    time.Time `json:"created_at"`
+	QueuedAt     time.Time `json:"queued_at"` // of the present Attempt
+	StartedAt    time.Time `json:"started_at,omitzero"`
+	FinishedAt   time.Time `json:"finished_at,omitzero"`
+}
+
+// Current gives the index of the first Step that is not over, or len(Steps) when all are.
+func (j *Job) Current() int {
+	for i := range j.Steps {
+		if !j.Steps[i].Status.Done() {
+			return i
+		}
+	}
+	return len(j.Steps)
+}
+
+// Active tells whether the Job holds its Module and a place in the capacity of an Instance.
+func (j *Job) Active() bool {
+	return j.Status.Bound()
+}
+
+// HoldsSlot tells whether the Job takes a place of its Instance's capacity.
+func (j *Job) HoldsSlot() bool {
+	return j.Status == Claimed || j.Status == Running || j.Status == Canceling
+}
+
+// StepsOf gives the Steps of a Module Job, all pending. approval asks for a decision before the
+// changing Step; repeatable makes a script's run no changing Step.
+func StepsOf(engine catalog.Engine, action Action, approval, repeatable bool) []Step {
+	var kinds []StepKind
+	switch {
+	case engine == catalog.Script:
+		kinds = []StepKind{StepFetch, StepRun}
+	case action == Plan:
+		kinds = []StepKind{StepFetch, StepInit, StepValidate, StepPlan}
+	case action == Apply:
+		kinds = []StepKind{StepFetch, StepInit, StepValidate, StepPlan, StepApply, StepOutput}
+	case action == Destroy:
+		kinds = []StepKind{StepFetch, StepInit, StepPlanDestroy, StepDestroy}
+	}
+	steps := make([]Step, len(kinds))
+	for i, k := range kinds {
+		changing := k == StepApply || k == StepDestroy || (k == StepRun && !repeatable)
+		steps[i] = Step{Kind: k, Status: StepPending, Changing: changing, Approval: changing && approval}
+	}
+	return steps
+}
+
+// Actions gives the actions that an engine knows.
+func Actions(engine catalog.Engine) []Action {
+	if engine == catalog.Script {
+		return []Action{Run}
+	}
+	return []Action{Plan, Apply, Destroy}
+}
+
+// Spec is what an Instance needs to execute a Job. It is made anew for each Binding; the values of its
+// Inputs are never stored on the way.
+type Spec struct {
+	Module      string              `cbor:"1,keyasint"` // stack/namespace/module
+	ModuleID    string              `cbor:"2,keyasint"`
+	Engine      catalog.Engine      `cbor:"3,keyasint"`
+	Action      Action              `cbor:"4,keyasint"`
+	Source      catalog.Source      `cbor:"5,keyasint"`
+	Commit      string              `cbor:"6,keyasint,omitempty"` // pinned by an earlier Attempt
+	Script      *catalog.ScriptSpec `cbor:"7,keyasint,omitempty"`
+	Inputs      []InputValue        `cbor:"8,keyasint,omitempty"`
+	ExtraFiles  []catalog.ExtraFile `cbor:"9,keyasint,omitempty"`
+	Hooks       []catalog.Hook      `cbor:"10,keyasint,omitempty"`
+	Steps       []StepKind          `cbor:"11,keyasint"`
+	Changing    []bool              `cbor:"12,keyasint"` // beside Steps
+	StepTimeout time.Duration       `cbor:"13,keyasint,omitempty"`
+	Stall       time.Duration       `cbor:"14,keyasint,omitempty"`
+	Number      int64               `cbor:"15,keyasint"`
+	StackName   string              `cbor:"16,keyasint"`
+	Namespace   string              `cbor:"17,keyasint"`
+	Name        string              `cbor:"18,keyasint"` // the Module's own name
+	// PlanHash is the hash of the approved plan; the Instance refuses to apply another. Empty without approval.
+	PlanHash string `cbor:"19,keyasint,omitempty"`
+}
+
+// InputValue is one resolved Input.
+type InputValue struct {
+	Name      string            `cbor:"1,keyasint"`
+	Kind      catalog.InputKind `cbor:"2,keyasint"`
+	Value     []byte            `cbor:"3,keyasint"` // JSON
+	Sensitive bool              `cbor:"4,keyasint,omitempty"`
+}
+
+// StepResult is what an Instance reports of a finished Step.
+type StepResult struct {
+	Status     StepStatus                     `cbor:"1,keyasint"` // succeeded, failed, canceled or skipped
+	ExitCode   int                            `cbor:"2,keyasint,omitempty"`
+	Failure    *Failure                       `cbor:"3,keyasint,omitempty"`
+	StartedAt  time.Time                      `cbor:"4,keyasint"`
+	FinishedAt time.Time                      `cbor:"5,keyasint"`
+	Commit     string                         `cbor:"6,keyasint,omitempty"` // of fetch
+	Plan       *PlanSummary                   `cbor:"7,keyasint,omitempty"` // of plan and plan_destroy
+	Changes    []byte                         `cbor:"8,keyasint,omitempty"` // of plan: JSON of []ResourceChange, redacted
+	Outputs    map[string]catalog.OutputValue `cbor:"9,keyasint,omitempty"` // of output
+	HasOutputs bool                           `cbor:"10,keyasint,omitempty"`
+}
+
+// ResourceChange is one resource in a plan. Before and After are JSON values in which everything
+// sensitive was replaced before it left the host.
+type ResourceChange struct {
+	Address string   `json:"address"`
+	Type    string   `json:"type"`
+	Actions []string `json:"actions"` // create, update, delete, read, no-op
+	Before  any      `json:"before,omitempty"`
+	After   any      `json:"after,omitempty"`
+}
