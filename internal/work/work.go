@@ -126,6 +126,9 @@ type PlanSummary struct {
 	Destroy int    `json:"destroy"`
 	Outputs int    `json:"outputs"` // outputs that would change
 	Hash    string `json:"hash"`    // SHA-256 of the plan file, in hex
+	// Digest is a SHA-256, in hex, of what the plan would do: equal for two plans with the same changes,
+	// even when they were made at different times. An approval holds for a later plan with the same Digest.
+	Digest string `json:"digest"`
 }
 
 // Empty tells whether the plan would do nothing.
@@ -188,6 +191,7 @@ type Cancel struct {
 // Approval is the decision on a plan.
 type Approval struct {
 	PlanHash string    `json:"plan_hash"`
+	Digest   string    `json:"digest"` // of the plan that was approved
 	By       string    `json:"by"`
 	Reason   string    `json:"reason,omitempty"`
 	At       time.Time `json:"at"`
@@ -262,7 +266,6 @@ type Job struct {
 	Limits  Limits   `json:"limits"`
 
 	Commit   string    `json:"commit,omitempty"` // set by the first fetch, the same for every later Attempt
-	PlanHash string    `json:"plan_hash,omitempty"`
 	Approval *Approval `json:"approval,omitempty"`
 	Failure  *Failure  `json:"failure,omitempty"`
 
@@ -285,9 +288,14 @@ func (j *Job) Current() int {
 	return len(j.Steps)
 }
 
-// Active tells whether the Job holds its Module and a place in the capacity of an Instance.
-func (j *Job) Active() bool {
-	return j.Status.Bound()
+// Plan gives the summary of the present Attempt's plan, nil when there is none.
+func (j *Job) Plan() *PlanSummary {
+	for i := range j.Steps {
+		if j.Steps[i].Plan != nil {
+			return j.Steps[i].Plan
+		}
+	}
+	return nil
 }
 
 // HoldsSlot tells whether the Job takes a place of its Instance's capacity.

@@ -1,0 +1,484 @@
+package work
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"legwork/internal/fault"
+)
+
+// transition is one row of the table: in one of the states From, the event On leads to one of the
+// states To. do changes the Job; Next checks that it ended up in To.
+type transition struct {
+	From []Status
+	On   EventName
+	To   []Status
+	do   func(m *move)
+}
+
+// table is the whole state machine. What is not in it is refused. The diagram in docs/STATES.md is
+// generated from it.
+var table = []transition{
+	{From: []Status{Queued}, On: onClaimed, To: []Status{Claimed}, do: claimed},
+	{From: []Status{Queued}, On: onWaitChanged, To: []Status{Queued}, do: waitChanged},
+	{From: []Status{Queued}, On: onReplaced, To: []Status{Canceled}, do: replaced},
+	{From: []Status{Queued}, On: onCancelRequested, To: []Status{Canceled}, do: cancelUnbound},
+
+	{From: []Status{Claimed}, On: onRefused, To: []Status{Queued, Failed}, do: refused},
+	{From: []Status{Claimed, Running}, On: onStepStarted, To: []Status{Running}, do: stepStarted},
+	{From: []Status{Claimed, Running}, On: onStepFinished,
+		To: []Status{Running, AwaitingApproval, Succeeded, Failed}, do: stepFinished},
+	{From: []Status{Claimed, Running}, On: onLeaseLost, To: []Status{Queued, Interrupted, Failed}, do: leaseLost},
+	{From: []Status{Claimed, Running}, On: onResumed, To: []Status{Claimed, Running}, do: renewed},
+	{From: []Status{Claimed, Running}, On: onCancelRequested, To: []Status{Canceling}, do: cancelBound},
+
+	{From: []Status{AwaitingApproval}, On: onApproved, To: []Status{Running}, do: approved},
+	{From: []Status{AwaitingApproval}, On: onDeclined, To: []Status{Declined}, do: declined},
+	{From: []Status{AwaitingApproval}, On: onApprovalExpired, To: []Status{Expired}, do: approvalExpired},
+	{From: []Status{AwaitingApproval}, On: onCancelRequested, To: []Status{Canceled}, do: cancelUnbound},
+	{From: []Status{AwaitingApproval}, On: onResumed, To: []Status{AwaitingApproval}, do: nothing},
+	{From: []Status{AwaitingApproval}, On: onLeaseLost, To: []Status{Queued, Failed}, do: leaseLost},
+
+	{From: []Status{Canceling}, On: onStepStarted, To: []Status{Canceling}, do: stepStarted},
+	{From: []Status{Canceling}, On: onStepFinished,
+		To: []Status{Canceling, Canceled, Succeeded, Failed}, do: stepFinishedCanceling},
+	{From: []Status{Canceling}, On: onRefused, To: []Status{Canceled}, do: refusedCanceling},
+	{From: []Status{Canceling}, On: onLeaseLost, To: []Status{Canceled}, do: leaseLostCanceling},
+	{From: []Status{Canceling}, On: onResumed, To: []Status{Canceling}, do: renewed},
+	{From: []Status{Canceling}, On: onCancelRequested, To: []Status{Canceling}, do: cancelHarder},
+
+	{From: []Status{Interrupted}, On: onResumed, To: []Status{Running}, do: resumed},
+	{From: []Status{Interrupted}, On: onStepStarted, To: []Status{Running}, do: resumedByStart},
+	{From: []Status{Interrupted}, On: onStepFinished,
+		To: []Status{Running, AwaitingApproval, Succeeded, Failed}, do: resumedByFinish},
+	{From: []Status{Interrupted}, On: onLeaseLost, To: []Status{Interrupted, Queued, Failed}, do: lostAgain},
+	{From: []Status{Interrupted}, On: onRecoveryOver, To: []Status{Queued, Failed}, do: recoveryOver},
+	{From: []Status{Interrupted}, On: onCancelRequested, To: []Status{Canceled}, do: cancelInterrupted},
+}
+
+// move is one application of the table: the Job being changed, why, when, and what follows.
+type move struct {
+	job     *Job
+	event   Event
+	now     time.Time
+	effects []Effect
+	err     error
+}
+
+func (m *move) emit(e ...Effect) { m.effects = append(m.effects, e...) }
+
+// Next applies an event to a Job and gives the Job as it is then, with what shall be done about it.
+// The Job that came in is not changed.
+//
+// It returns a fault.Conflict with code "stale_attempt" for an event of another Attempt than the
+// present one, and with code "job_state" for an event that the Job's state does not allow. An event that was
+// applied before changes nothing and is no error.
+func Next(job Job, event Event, now time.Time) (Job, []Effect, error) {
+	if attempt, fenced := attemptOf(event); fenced && attempt != job.Attempt {
+		return job, nil, fault.New(fault.Conflict, "stale_attempt",
+			"attempt %d of job #%d is over: the present one is %d", attempt, job.Number, job.Attempt)
+	}
+	row := find(job.Status, event.Name())
+	if row == nil {
+		return job, nil, fault.New(fault.Conflict, "job_state", "job #%d is %s: it cannot be %s now", job.Number, job.Status, verb(event))
+	}
+	changed := job.clone()
+	m := &move{job: &changed, event: event, now: now}
+	row.do(m)
+	if m.err != nil {
+		return job, nil, m.err
+	}
+	if !slices.Contains(row.To, changed.Status) {
+		return job, nil, fmt.Errorf("state machine: %s by %q led to %s, which the table does not allow", job.Status, event.Name(), changed.Status)
+	}
+	if changed.Status.Terminal() {
+		m.finish()
+	}
+	return changed, m.effects, nil
+}
+
+func find(from Status, on EventName) *transition {
+	for i := range table {
+		if table[i].On == on && slices.Contains(table[i].From, from) {
+			return &table[i]
+		}
+	}
+	return nil
+}
+
+// verb says an event as what was meant to be done to the Job.
+func verb(e Event) string {
+	switch e.(type) {
+	case CancelRequested:
+		return "canceled"
+	case ApprovedBy:
+		return "approved"
+	case DeclinedBy:
+		return "declined"
+	}
+	return string(e.Name())
+}
+
+// clone copies a Job so that a change of the copy leaves the original as it is.
+func (j Job) clone() Job {
+	j.Steps = slices.Clone(j.Steps)
+	j.Losses = slices.Clone(j.Losses)
+	if j.Binding != nil {
+		b := *j.Binding
+		j.Binding = &b
+	}
+	return j
+}
+
+// finish sets what every terminal state has in common. Steps that never ran are skipped.
+func (m *move) finish() {
+	j := m.job
+	j.FinishedAt, j.Wait = m.now, Wait{}
+	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
+	for i := range j.Steps {
+		if !j.Steps[i].Status.Done() {
+			j.Steps[i].Status = StepSkipped
+		}
+	}
+	if j.Binding != nil {
+		m.emit(Release{Attempt: j.Attempt, Binding: *j.Binding})
+	}
+	m.emit(Ended{})
+}
+
+func (m *move) renewLease() { m.job.LeaseUntil = m.now.Add(m.job.Limits.Lease) }
+
+func nothing(*move) {}
+
+func waitChanged(m *move) { m.job.Wait = m.event.(WaitChanged).Wait }
+
+func claimed(m *move) {
+	j := m.job
+	b := m.event.(ClaimedBy).Binding
+	b.ClaimedAt = m.now
+	j.Status, j.Binding, j.Wait = Claimed, &b, Wait{}
+	j.Attempt++
+	m.sendStep(0)
+}
+
+// sendStep marks a Step as given to the Instance and renews the lease for it.
+func (m *move) sendStep(i int) {
+	m.job.Steps[i].Status = StepSent
+	m.renewLease()
+	m.emit(SendStep{Attempt: m.job.Attempt, Step: i})
+}
+
+func replaced(m *move) {
+	m.job.Status = Canceled
+	m.job.Failure = &Failure{Code: "replaced", Message: fmt.Sprintf("replaced by the newer job #%d", m.event.(Replaced).ByNumber)}
+}
+
+// refused puts a Job back that its Instance could not begin.
+func refused(m *move) { m.requeue(m.event.(Refused).Reason, true) }
+
+func refusedCanceling(m *move) { m.job.Status = Canceled }
+
+func stepStarted(m *move) {
+	e := m.event.(StepStarted)
+	if m.job.Status == Claimed {
+		m.job.Status = Running
+	}
+	if m.job.StartedAt.IsZero() {
+		m.job.StartedAt = m.now
+	}
+	if !m.isCurrent(e.Step) {
+		return
+	}
+	s := &m.job.Steps[e.Step]
+	if s.Status != StepRunning {
+		s.Status, s.StartedAt = StepRunning, m.now
+	}
+}
+
+// isCurrent tells whether a Step is the one under way. An earlier one was reported before: nothing to do. A later
+// one cannot be.
+func (m *move) isCurrent(step int) bool {
+	current := m.job.Current()
+	if step > current || step < 0 || step >= len(m.job.Steps) {
+		m.err = fault.New(fault.Invalid, "step_order", "step %d of job #%d was reported while step %d is under way", step, m.job.Number, current)
+		return false
+	}
+	return step == current
+}
+
+// record writes a result into its Step. It returns false when there is nothing left to decide.
+func (m *move) record() (Step, bool) {
+	e := m.event.(StepFinished)
+	if !m.isCurrent(e.Step) {
+		return Step{}, false
+	}
+	if !e.Result.Status.Done() {
+		m.err = fault.New(fault.Invalid, "step_result", "step %d of job #%d was reported as %q, which is no result", e.Step, m.job.Number, e.Result.Status)
+		return Step{}, false
+	}
+	j, r := m.job, e.Result
+	s := &j.Steps[e.Step]
+	if s.StartedAt.IsZero() {
+		s.StartedAt = m.now
+	}
+	s.Status, s.FinishedAt, s.ExitCode, s.Failure, s.Plan = r.Status, m.now, r.ExitCode, r.Failure, r.Plan
+	if j.Commit == "" {
+		j.Commit = r.Commit
+	}
+	if j.StartedAt.IsZero() {
+		j.StartedAt = m.now
+	}
+	return *s, true
+}
+
+func stepFinished(m *move) {
+	s, ok := m.record()
+	if !ok {
+		if m.job.Status == Claimed && m.err == nil {
+			m.job.Status = Running
+		}
+		return
+	}
+	switch s.Status {
+	case StepSucceeded, StepSkipped:
+		m.advance()
+	default:
+		m.fail(s)
+	}
+}
+
+// advance goes on with the next Step, waits for approval before it, or ends the Job.
+func (m *move) advance() {
+	j := m.job
+	next := j.Current()
+	if next == len(j.Steps) {
+		j.Status = Succeeded
+		return
+	}
+	if j.Steps[next].Approval && !m.isApproved() {
+		j.Status = AwaitingApproval
+		j.LeaseUntil = time.Time{}
+		if j.Limits.ApprovalWindow > 0 {
+			j.ApproveUntil = m.now.Add(j.Limits.ApprovalWindow)
+		}
+		return
+	}
+	j.Status = Running
+	m.sendStep(next)
+}
+
+// isApproved tells whether the plan at hand needs no (further) approval: it would do nothing, or an
+// earlier Attempt's plan with the same changes was approved.
+func (m *move) isApproved() bool {
+	p := m.job.Plan()
+	if p == nil {
+		return m.job.Approval != nil
+	}
+	return p.Empty() || (m.job.Approval != nil && m.job.Approval.Digest == p.Digest && p.Digest != "")
+}
+
+func (m *move) fail(s Step) {
+	m.job.Status = Failed
+	m.job.Failure = s.Failure
+	if m.job.Failure == nil {
+		m.job.Failure = &Failure{Code: "step_failed", Message: fmt.Sprintf("step %s failed with exit status %d", s.Kind, s.ExitCode), Hint: "read the log of the step"}
+	}
+}
+
+// stepFinishedCanceling lets a finished Step win: a Job whose last changing Step is done goes on to
+// its end, so that what was changed is also recorded.
+func stepFinishedCanceling(m *move) {
+	s, ok := m.record()
+	if !ok {
+		return
+	}
+	j := m.job
+	switch {
+	case s.Status == StepFailed:
+		m.fail(s)
+	case s.Status == StepCanceled:
+		j.Status, j.Failure = Canceled, s.Failure
+	case j.Current() == len(j.Steps):
+		j.Status = Succeeded
+	case j.changedAll() && j.Cancel.Mode != Kill:
+		m.sendStep(j.Current())
+	default:
+		j.Status = Canceled
+	}
+}
+
+// changedAll tells whether every changing Step of a Job that has one is over.
+func (j *Job) changedAll() bool {
+	changed := false
+	for _, s := range j.Steps {
+		if s.Changing {
+			changed = true
+			if !s.Status.Done() {
+				return false
+			}
+		}
+	}
+	return changed
+}
+
+func approved(m *move) {
+	e := m.event.(ApprovedBy)
+	a := Approval{By: e.By, Reason: e.Reason, At: m.now}
+	if p := m.job.Plan(); p != nil {
+		a.PlanHash, a.Digest = p.Hash, p.Digest
+	}
+	m.job.Approval, m.job.ApproveUntil, m.job.Status = &a, time.Time{}, Running
+	m.sendStep(m.job.Current())
+}
+
+func declined(m *move) {
+	e := m.event.(DeclinedBy)
+	m.job.Status = Declined
+	m.job.Failure = &Failure{Code: "declined", Message: "declined by " + e.By + because(e.Reason)}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+func approvalExpired(m *move) {
+	m.job.Status = Expired
+	m.job.Failure = &Failure{Code: "approval_expired", Message: "nobody approved the plan in time", Hint: "submit the job again"}
+}
+
+func (m *move) noteCancel() CancelRequested {
+	e := m.event.(CancelRequested)
+	m.job.Cancel = &Cancel{Mode: e.Mode, By: e.By, Reason: e.Reason, At: m.now}
+	return e
+}
+
+func cancelUnbound(m *move) {
+	m.noteCancel()
+	m.job.Status = Canceled
+}
+
+func cancelBound(m *move) {
+	e := m.noteCancel()
+	m.job.Status = Canceling
+	m.emit(SendCancel{Attempt: m.job.Attempt, Mode: e.Mode})
+}
+
+func cancelHarder(m *move) {
+	e := m.event.(CancelRequested)
+	if e.Mode.stronger(m.job.Cancel.Mode) {
+		m.noteCancel()
+		m.emit(SendCancel{Attempt: m.job.Attempt, Mode: e.Mode})
+	}
+}
+
+func cancelInterrupted(m *move) {
+	m.noteCancel()
+	m.job.Status = Canceled
+	m.job.Failure = m.unknownOutcome("canceled while its instance was away")
+}
+
+// unknownOutcome says which Step may have changed something that nobody reported.
+func (m *move) unknownOutcome(what string) *Failure {
+	f := &Failure{Code: "outcome_unknown", Message: what}
+	if i := m.job.Current(); i < len(m.job.Steps) && m.job.Steps[i].Changing {
+		f.Message += fmt.Sprintf("; step %s may have changed something", m.job.Steps[i].Kind)
+		f.Hint = "make a plan to see what is left to do"
+	}
+	return f
+}
+
+// underWay gives the Step that the Instance may be executing, or nil. A Step that was sent counts: word
+// of its start may have been lost.
+func (j *Job) underWay() *Step {
+	if i := j.Current(); i < len(j.Steps) && (j.Steps[i].Status == StepSent || j.Steps[i].Status == StepRunning) {
+		return &j.Steps[i]
+	}
+	return nil
+}
+
+func leaseLost(m *move) {
+	e := m.event.(LeaseLost)
+	j := m.job
+	s := j.underWay()
+	if s != nil && s.Changing && !e.Gone && j.Limits.RecoveryWindow > 0 {
+		j.Status = Interrupted
+		j.LeaseUntil = time.Time{}
+		j.RecoverUntil = m.now.Add(j.Limits.RecoveryWindow)
+		return
+	}
+	m.requeue(e.Reason, false)
+}
+
+func leaseLostCanceling(m *move) {
+	m.loss(m.event.(LeaseLost).Reason)
+	m.job.Status = Canceled
+	m.job.Failure = m.unknownOutcome("its instance was lost while the job was being canceled")
+}
+
+func lostAgain(m *move) {
+	if e := m.event.(LeaseLost); e.Gone {
+		m.requeue(e.Reason, false)
+	}
+}
+
+func recoveryOver(m *move) {
+	m.requeue("its instance did not come back within the recovery window", false)
+}
+
+// loss notes how the present Attempt ended.
+func (m *move) loss(reason string) {
+	l := Loss{Attempt: m.job.Attempt, Reason: reason, At: m.now}
+	if b := m.job.Binding; b != nil {
+		l.Runner, l.Instance = b.Runner, b.Instance
+	}
+	if s := m.job.underWay(); s != nil {
+		l.Step, l.Changing = s.Kind, s.Changing
+	}
+	m.job.Losses = append(m.job.Losses, l)
+}
+
+// requeue ends the present Attempt: the Job starts over with the first Step, or fails when it was
+// lost too often. release tells the Instance, which is there, that it may forget the Attempt.
+func (m *move) requeue(reason string, release bool) {
+	j := m.job
+	m.loss(reason)
+	if release && j.Binding != nil {
+		m.emit(Release{Attempt: j.Attempt, Binding: *j.Binding})
+	}
+	if j.Attempt >= j.Limits.MaxAttempts {
+		j.Status = Failed
+		j.Failure = &Failure{Code: "too_many_attempts",
+			Message: fmt.Sprintf("given up after %d attempts; the last one ended because %s", j.Attempt, reason),
+			Hint:    "look at the losses of the job and at the hosts that they name"}
+		return
+	}
+	j.Status, j.Binding, j.QueuedAt = Queued, nil, m.now
+	j.Wait = Wait{Code: WaitDispatch, Text: "looking for an instance again"}
+	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
+	for i, s := range j.Steps {
+		j.Steps[i] = Step{Kind: s.Kind, Changing: s.Changing, Approval: s.Approval, Status: StepPending}
+	}
+	m.emit(Dispatch{})
+}
+
+func renewed(m *move) { m.renewLease() }
+
+func resumed(m *move) {
+	m.job.Status = Running
+	m.job.RecoverUntil = time.Time{}
+	m.renewLease()
+}
+
+func resumedByStart(m *move) {
+	resumed(m)
+	stepStarted(m)
+}
+
+func resumedByFinish(m *move) {
+	resumed(m)
+	stepFinished(m)
+}
