@@ -1,0 +1,105 @@
+package work
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"legwork/internal/catalog"
+)
+
+// Need is what a Job asks of an Instance.
+type Need struct {
+	Runner   string         // name of the Runner, for the sentence
+	Engine   catalog.Engine // must be present on the host
+	Instance string         // pins one Instance by name; empty for any
+}
+
+// Candidate is one Instance of a Runner that the Job may use, as it stands now.
+type Candidate struct {
+	RunnerID   string
+	Runner     string // name
+	InstanceID string
+	Instance   string // name
+	Disabled   bool   // its Runner takes no new Jobs
+	Online     bool
+	Draining   bool
+	Free       int               // places left
+	Active     int               // Jobs it works on
+	IdleSince  time.Time         // when its last Job ended
+	Engines    map[string]string // engine -> version
+}
+
+// bar is one test that a Candidate must pass, with what to say when nobody does. The bars are in the
+// order in which a person would look for the cause.
+type bar struct {
+	code  WaitCode
+	text  string // %s is the Runner, or the engine, or the Instance, as arg gives it
+	arg   func(Need) string
+	holds func(Need, Candidate) bool
+}
+
+func runnerOf(n Need) string   { return n.Runner }
+func instanceOf(n Need) string { return n.Instance }
+func engineOf(n Need) string   { return string(n.Engine) }
+
+var bars = []bar{
+	{WaitRunnerDisabled, "runner %s is disabled", runnerOf,
+		func(_ Need, c Candidate) bool { return !c.Disabled }},
+	{WaitPinnedOffline, "the instance %s that the module is pinned to is not online", instanceOf,
+		func(n Need, c Candidate) bool { return n.Instance == "" || (c.Instance == n.Instance && c.Online) }},
+	{WaitNoInstance, "no instance of runner %s is online", runnerOf,
+		func(_ Need, c Candidate) bool { return c.Online }},
+	{WaitEngineMissing, "no online instance has the engine %s", engineOf,
+		func(n Need, c Candidate) bool { return c.Has(n.Engine) }},
+	{WaitDraining, "every suitable instance of runner %s is draining", runnerOf,
+		func(_ Need, c Candidate) bool { return !c.Draining }},
+	{WaitBusy, "every suitable instance of runner %s is busy", runnerOf,
+		func(_ Need, c Candidate) bool { return c.Free > 0 }},
+}
+
+// Has tells whether the Instance can run Modules of an engine.
+func (c Candidate) Has(engine catalog.Engine) bool {
+	_, ok := c.Engines[string(engine)]
+	return ok
+}
+
+// Eligible gives the candidates that may take a Job, or why there is none: the first bar that nobody
+// passes who passed those before it.
+func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
+	left := candidates
+	if len(left) == 0 {
+		return nil, Wait{WaitNoInstance, fmt.Sprintf("no instance of runner %s is online", n.Runner)}
+	}
+	for _, b := range bars {
+		var passed []Candidate
+		for _, c := range left {
+			if b.holds(n, c) {
+				passed = append(passed, c)
+			}
+		}
+		if len(passed) == 0 {
+			return nil, Wait{b.code, fmt.Sprintf(b.text, b.arg(n))}
+		}
+		left = passed
+	}
+	return left, Wait{}
+}
+
+// Select orders eligible candidates for Offers: all of them at once for first_response, the one
+// that is chosen otherwise. pick gives a number from 0 to n-1 at random.
+func Select(s catalog.Selection, eligible []Candidate, pick func(n int) int) []Candidate {
+	switch {
+	case len(eligible) == 0:
+		return nil
+	case s == catalog.Random:
+		i := pick(len(eligible))
+		return eligible[i : i+1]
+	case s == catalog.LeastLoaded:
+		return []Candidate{slices.MinFunc(eligible, func(a, b Candidate) int {
+			return cmp.Or(cmp.Compare(a.Active, b.Active), a.IdleSince.Compare(b.IdleSince), cmp.Compare(a.Instance, b.Instance))
+		})}
+	}
+	return eligible
+}

@@ -1,0 +1,426 @@
+package work_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/work"
+)
+
+var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+func applyJob(mutate ...func(*work.Job)) work.Job {
+	j := work.Job{ID: "job", Number: 7, Kind: work.ModuleJob, Action: work.Apply, Status: work.Queued,
+		Steps: work.StepsOf(catalog.OpenTofu, work.Apply, false, false),
+		Limits: work.Limits{MaxAttempts: 3, Lease: time.Minute, RecoveryWindow: 10 * time.Minute,
+			ApprovalWindow: time.Hour}}
+	for _, m := range mutate {
+		m(&j)
+	}
+	return j
+}
+
+func withApproval(j *work.Job) {
+	j.Steps = work.StepsOf(catalog.OpenTofu, work.Apply, true, false)
+}
+
+var bind = work.ClaimedBy{Binding: work.Binding{RunnerID: "r", Runner: "edge", InstanceID: "i", Instance: "edge-1"}}
+
+func ok(attempt, step int) work.StepFinished {
+	return work.StepFinished{Attempt: attempt, Step: step, Result: work.StepResult{Status: work.StepSucceeded}}
+}
+
+func planned(attempt, step int, digest string, add int) work.StepFinished {
+	e := ok(attempt, step)
+	e.Result.Plan = &work.PlanSummary{Add: add, Hash: "file-" + digest, Digest: digest}
+	return e
+}
+
+// drive applies events and fails the test on the first that is refused.
+func drive(t *testing.T, j work.Job, events ...work.Event) (work.Job, []work.Effect) {
+	t.Helper()
+	var effects []work.Effect
+	for i, e := range events {
+		next, eff, err := work.Next(j, e, t0.Add(time.Duration(i)*time.Second))
+		if err != nil {
+			t.Fatalf("event %d, %s in %s: %v", i, e.Name(), j.Status, err)
+		}
+		j, effects = next, eff
+	}
+	return j, effects
+}
+
+func wantStatus(t *testing.T, j work.Job, want work.Status) {
+	t.Helper()
+	if j.Status != want {
+		t.Fatalf("status %s, want %s (failure %+v)", j.Status, want, j.Failure)
+	}
+}
+
+// toStep drives a Job until the Step with this index is running.
+func toStep(t *testing.T, j work.Job, step int) work.Job {
+	t.Helper()
+	j, _ = drive(t, j, bind)
+	for i := range step {
+		j, _ = drive(t, j, work.StepStarted{Attempt: j.Attempt, Step: i}, ok(j.Attempt, i))
+	}
+	j, _ = drive(t, j, work.StepStarted{Attempt: j.Attempt, Step: step})
+	return j
+}
+
+func TestApplyRunsEveryStepToSuccess(t *testing.T) {
+	j, eff := drive(t, applyJob(), bind)
+	if got := eff[0]; got != (work.SendStep{Attempt: 1, Step: 0}) {
+		t.Fatalf("claim led to %#v", got)
+	}
+	for i := range j.Steps {
+		j, eff = drive(t, j, work.StepStarted{Attempt: 1, Step: i}, ok(1, i))
+	}
+	wantStatus(t, j, work.Succeeded)
+	if len(eff) != 2 || eff[1] != (work.Ended{}) {
+		t.Fatalf("end led to %#v", eff)
+	}
+	if !j.LeaseUntil.IsZero() {
+		t.Fatal("a job that is over has a lease")
+	}
+}
+
+func TestResultToldTwiceCountsOnce(t *testing.T) {
+	j := toStep(t, applyJob(), 1)
+	j, _ = drive(t, j, ok(1, 1))
+	again, eff, err := work.Next(j, ok(1, 1), t0)
+	if err != nil || len(eff) != 0 || again.Current() != 2 {
+		t.Fatalf("effects %v, error %v, current %d", eff, err, again.Current())
+	}
+}
+
+func TestStepOutOfOrderIsRefused(t *testing.T) {
+	j := toStep(t, applyJob(), 1)
+	for _, step := range []int{3, 99, -1} {
+		if _, _, err := work.Next(j, ok(1, step), t0); fault.Code(err) != "step_order" {
+			t.Fatalf("step %d: %v", step, err)
+		}
+	}
+}
+
+func TestOlderAttemptNeverMovesTheJob(t *testing.T) {
+	j := toStep(t, applyJob(), 0)
+	j, _ = drive(t, j, work.LeaseLost{Attempt: 1, Reason: "gone"}, bind)
+	after, eff, err := work.Next(j, ok(1, 0), t0)
+	if fault.Code(err) != "stale_attempt" || len(eff) != 0 || after.Attempt != 2 || after.Current() != 0 {
+		t.Fatalf("%v %v %+v", err, eff, after)
+	}
+}
+
+func TestLossBeforeAChangingStepQueuesAgain(t *testing.T) {
+	for step := range 4 {
+		j := toStep(t, applyJob(), step)
+		j, eff := drive(t, j, work.LeaseLost{Attempt: 1, Reason: "no sign of life"})
+		wantStatus(t, j, work.Queued)
+		if j.Binding != nil || j.Current() != 0 || len(j.Losses) != 1 || j.Losses[0].Changing || eff[0] != (work.Dispatch{}) {
+			t.Fatalf("step %d: %+v %v", step, j, eff)
+		}
+	}
+}
+
+func TestLossDuringAChangingStepWaitsForItsInstance(t *testing.T) {
+	j := toStep(t, applyJob(), 4)
+	j, _ = drive(t, j, work.LeaseLost{Attempt: 1, Reason: "no sign of life"})
+	wantStatus(t, j, work.Interrupted)
+	if want := t0.Add(10 * time.Minute); !j.RecoverUntil.Equal(want) {
+		t.Fatalf("recovers until %s, want %s", j.RecoverUntil, want)
+	}
+	back, _ := drive(t, j, work.Resumed{Attempt: 1}, ok(1, 4))
+	wantStatus(t, back, work.Running)
+	direct, _ := drive(t, j, ok(1, 4))
+	wantStatus(t, direct, work.Running)
+	late, _ := drive(t, j, work.RecoveryOver{})
+	wantStatus(t, late, work.Queued)
+	if !late.Losses[0].Changing || late.Losses[0].Step != work.StepApply {
+		t.Fatalf("loss %+v", late.Losses[0])
+	}
+}
+
+func TestLossIsFinalWithoutRecoveryWindowOrJournal(t *testing.T) {
+	j := toStep(t, applyJob(), 4)
+	gone, _ := drive(t, j, work.LeaseLost{Attempt: 1, Gone: true, Reason: "its folder is gone"})
+	wantStatus(t, gone, work.Queued)
+	j.Limits.RecoveryWindow = 0
+	none, _ := drive(t, j, work.LeaseLost{Attempt: 1})
+	wantStatus(t, none, work.Queued)
+}
+
+func TestSentChangingStepCountsAsBegun(t *testing.T) {
+	j := toStep(t, applyJob(), 3)
+	j, _ = drive(t, j, ok(1, 3), work.LeaseLost{Attempt: 1})
+	wantStatus(t, j, work.Interrupted)
+}
+
+func TestPoisonFailsAfterMaxAttempts(t *testing.T) {
+	j := applyJob()
+	for i := 1; i <= 3; i++ {
+		j, _ = drive(t, j, bind, work.LeaseLost{Attempt: i, Reason: "the host died"})
+	}
+	wantStatus(t, j, work.Failed)
+	if j.Failure.Code != "too_many_attempts" || len(j.Losses) != 3 || !strings.Contains(j.Failure.Message, "the host died") {
+		t.Fatalf("%+v %+v", j.Failure, j.Losses)
+	}
+}
+
+func TestRefusalPutsTheJobBack(t *testing.T) {
+	j, _ := drive(t, applyJob(), bind, work.Refused{Attempt: 1, Reason: "engine missing"})
+	wantStatus(t, j, work.Queued)
+}
+
+func TestApproval(t *testing.T) {
+	to := func(t *testing.T, j work.Job, digest string, add int) work.Job {
+		j = toStep(t, j, 3)
+		j, _ = drive(t, j, planned(j.Attempt, 3, digest, add))
+		return j
+	}
+	waiting := to(t, applyJob(withApproval), "a", 1)
+	wantStatus(t, waiting, work.AwaitingApproval)
+	if waiting.HoldsSlot() || !waiting.LeaseUntil.IsZero() {
+		t.Fatal("a job that waits for a person holds its instance")
+	}
+	going, eff := drive(t, waiting, work.ApprovedBy{By: "ann"})
+	wantStatus(t, going, work.Running)
+	if eff[0] != (work.SendStep{Attempt: 1, Step: 4}) || going.Approval.PlanHash != "file-a" {
+		t.Fatalf("%v %+v", eff, going.Approval)
+	}
+	no, _ := drive(t, waiting, work.DeclinedBy{By: "bob", Reason: "too big"})
+	wantStatus(t, no, work.Declined)
+	late, _ := drive(t, waiting, work.ApprovalExpired{})
+	wantStatus(t, late, work.Expired)
+	empty := to(t, applyJob(withApproval), "a", 0)
+	wantStatus(t, empty, work.Running)
+
+	lost, _ := drive(t, going, work.LeaseLost{Attempt: 1, Gone: true})
+	same := to(t, lost, "a", 1)
+	wantStatus(t, same, work.Running)
+	other := to(t, lost, "b", 2)
+	wantStatus(t, other, work.AwaitingApproval)
+}
+
+func TestCancel(t *testing.T) {
+	graceful := work.CancelRequested{Mode: work.Graceful, By: "ann"}
+	queued, _ := drive(t, applyJob(), graceful)
+	wantStatus(t, queued, work.Canceled)
+
+	running := toStep(t, applyJob(), 2)
+	asked, eff := drive(t, running, graceful)
+	wantStatus(t, asked, work.Canceling)
+	if eff[0] != (work.SendCancel{Attempt: 1, Mode: work.Graceful}) {
+		t.Fatalf("%v", eff)
+	}
+	if _, eff := drive(t, asked, work.CancelRequested{Mode: work.AfterCurrent}); len(eff) != 0 {
+		t.Fatal("a weaker cancel was sent after a stronger one")
+	}
+	if _, eff := drive(t, asked, work.CancelRequested{Mode: work.Kill}); eff[0] != (work.SendCancel{Attempt: 1, Mode: work.Kill}) {
+		t.Fatalf("kill was not sent: %v", eff)
+	}
+	done, _ := drive(t, asked, ok(1, 2))
+	wantStatus(t, done, work.Canceled)
+	lost, _ := drive(t, asked, work.LeaseLost{Attempt: 1})
+	wantStatus(t, lost, work.Canceled)
+
+	changing, _ := drive(t, toStep(t, applyJob(), 4), graceful)
+	won, eff := drive(t, changing, ok(1, 4))
+	wantStatus(t, won, work.Canceling)
+	if eff[0] != (work.SendStep{Attempt: 1, Step: 5}) {
+		t.Fatalf("the outputs of a finished apply are not read: %v", eff)
+	}
+	won, _ = drive(t, won, ok(1, 5))
+	wantStatus(t, won, work.Succeeded)
+	unknown, _ := drive(t, changing, work.LeaseLost{Attempt: 1})
+	if unknown.Failure == nil || unknown.Failure.Code != "outcome_unknown" {
+		t.Fatalf("%+v", unknown.Failure)
+	}
+}
+
+func TestStepCanceledByItsLimitFailsTheJob(t *testing.T) {
+	j := toStep(t, applyJob(), 2)
+	e := work.StepFinished{Attempt: 1, Step: 2, Result: work.StepResult{Status: work.StepCanceled, Failure: &work.Failure{Code: "step_timed_out", Message: "took too long"}}}
+	j, _ = drive(t, j, e)
+	wantStatus(t, j, work.Failed)
+	if j.Failure.Code != "step_timed_out" {
+		t.Fatalf("%+v", j.Failure)
+	}
+}
+
+func TestNextLeavesItsArgumentAlone(t *testing.T) {
+	j := toStep(t, applyJob(), 0)
+	before := j.Steps[0].Status
+	if _, _, err := work.Next(j, ok(1, 0), t0); err != nil {
+		t.Fatal(err)
+	}
+	if j.Steps[0].Status != before {
+		t.Fatal("the job that came in was changed")
+	}
+}
+
+// anyEvent draws an event that may or may not fit the Job.
+func anyEvent(t *rapid.T, j work.Job) work.Event {
+	attempt := rapid.IntRange(max(0, j.Attempt-1), j.Attempt).Draw(t, "attempt")
+	step := rapid.IntRange(-1, len(j.Steps)).Draw(t, "step")
+	switch rapid.IntRange(0, 12).Draw(t, "event") {
+	case 0:
+		return bind
+	case 1:
+		return work.StepStarted{Attempt: attempt, Step: step}
+	case 2:
+		s := rapid.SampledFrom([]work.StepStatus{work.StepSucceeded, work.StepFailed, work.StepCanceled, work.StepSkipped, work.StepRunning, ""}).Draw(t, "result")
+		e := work.StepFinished{Attempt: attempt, Step: step, Result: work.StepResult{Status: s}}
+		if rapid.Bool().Draw(t, "plan") {
+			e.Result.Plan = &work.PlanSummary{Add: rapid.IntRange(0, 1).Draw(t, "add"), Digest: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "digest")}
+		}
+		return e
+	case 3:
+		return work.Refused{Attempt: attempt}
+	case 4:
+		return work.LeaseLost{Attempt: attempt, Gone: rapid.Bool().Draw(t, "gone")}
+	case 5:
+		return work.Resumed{Attempt: attempt}
+	case 6:
+		return work.RecoveryOver{}
+	case 7:
+		return work.ApprovedBy{By: "ann"}
+	case 8:
+		return work.DeclinedBy{By: "ann"}
+	case 9:
+		return work.ApprovalExpired{}
+	case 10:
+		return work.CancelRequested{Mode: rapid.SampledFrom(work.CancelModes).Draw(t, "mode")}
+	case 11:
+		return work.Replaced{ByNumber: 9}
+	}
+	return work.WaitChanged{Wait: work.Wait{Code: work.WaitBusy}}
+}
+
+// step draws one event, applies it and checks what holds for every Job.
+func checkStep(t *rapid.T, j work.Job) work.Job {
+	e := anyEvent(t, j)
+	next, effects, err := work.Next(j, e, t0)
+	if err != nil {
+		if !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.Invalid) {
+			t.Fatalf("%s in %s: %v", e.Name(), j.Status, err)
+		}
+		return j
+	}
+	switch {
+	case j.Status.Terminal():
+		t.Fatalf("%s moved a job that was %s", e.Name(), j.Status)
+	case next.Attempt < j.Attempt || next.Attempt > j.Attempt+1:
+		t.Fatalf("attempt %d became %d", j.Attempt, next.Attempt)
+	case next.Status.Bound() && next.Binding == nil:
+		t.Fatalf("%s without a binding", next.Status)
+	case next.Status == work.Queued && next.Binding != nil:
+		t.Fatal("queued with a binding")
+	case next.HoldsSlot() && next.LeaseUntil.IsZero():
+		t.Fatalf("%s without a lease", next.Status)
+	case next.Status == work.Interrupted && next.RecoverUntil.IsZero():
+		t.Fatal("interrupted for ever")
+	case next.Attempt > next.Limits.MaxAttempts:
+		t.Fatalf("attempt %d of %d", next.Attempt, next.Limits.MaxAttempts)
+	case next.Status == work.Failed && next.Failure == nil:
+		t.Fatal("failed without a reason")
+	}
+	for i := range next.Steps {
+		if i > next.Current() && next.Steps[i].Status != work.StepPending {
+			t.Fatalf("step %d is %s while step %d is under way", i, next.Steps[i].Status, next.Current())
+		}
+	}
+	ended := 0
+	for _, eff := range effects {
+		if s, is := eff.(work.SendStep); is && (s.Attempt != next.Attempt || s.Step != next.Current()) {
+			t.Fatalf("%+v while attempt %d is at step %d", s, next.Attempt, next.Current())
+		}
+		if _, is := eff.(work.Ended); is {
+			ended++
+		}
+	}
+	if (ended == 1) != next.Status.Terminal() {
+		t.Fatalf("%d ends of a job that is %s", ended, next.Status)
+	}
+	return next
+}
+
+func checkWalk(t *rapid.T) {
+	j := applyJob()
+	if rapid.Bool().Draw(t, "approval") {
+		withApproval(&j)
+	}
+	for range rapid.IntRange(1, 60).Draw(t, "length") {
+		j = checkStep(t, j)
+	}
+}
+
+func TestEveryWalkKeepsTheRules(t *testing.T) { rapid.Check(t, checkWalk) }
+
+func FuzzMachine(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkWalk)) }
+
+func TestDiagramInTheDocsIsTheTable(t *testing.T) {
+	const path = "../../docs/STATES.md"
+	want := "# States of a Job\n\nGenerated from the table of transitions in `internal/work/machine.go` by `make generate`.\n\n```mermaid\n" + work.Diagram() + "```\n"
+	if os.Getenv("LEGWORK_GENERATE") != "" {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Fatalf("%s is not what the table says (%v): run make generate", path, err)
+	}
+}
+
+func TestEligibleSaysTheFirstBarThatNobodyPasses(t *testing.T) {
+	tofu := map[string]string{"opentofu": "1.12.6"}
+	fit := work.Candidate{Runner: "edge", Instance: "a", Online: true, Free: 1, Engines: tofu}
+	with := func(f func(*work.Candidate)) work.Candidate { c := fit; f(&c); return c }
+	need := work.Need{Runner: "edge", Engine: catalog.OpenTofu}
+	for name, c := range map[string]struct {
+		need work.Need
+		have []work.Candidate
+		want work.WaitCode
+	}{
+		"nobody":           {need, nil, work.WaitNoInstance},
+		"fit":              {need, []work.Candidate{fit}, work.WaitNone},
+		"disabled":         {need, []work.Candidate{with(func(c *work.Candidate) { c.Disabled = true })}, work.WaitRunnerDisabled},
+		"offline":          {need, []work.Candidate{with(func(c *work.Candidate) { c.Online = false })}, work.WaitNoInstance},
+		"pinned elsewhere": {work.Need{Runner: "edge", Engine: catalog.OpenTofu, Instance: "b"}, []work.Candidate{fit}, work.WaitPinnedOffline},
+		"engine":           {work.Need{Runner: "edge", Engine: catalog.Terraform}, []work.Candidate{fit}, work.WaitEngineMissing},
+		"draining":         {need, []work.Candidate{with(func(c *work.Candidate) { c.Draining = true })}, work.WaitDraining},
+		"busy":             {need, []work.Candidate{with(func(c *work.Candidate) { c.Free = 0 })}, work.WaitBusy},
+		"one of two":       {need, []work.Candidate{with(func(c *work.Candidate) { c.Free = 0 }), fit}, work.WaitNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, wait := work.Eligible(c.need, c.have)
+			if wait.Code != c.want || (c.want == work.WaitNone) != (len(got) > 0) {
+				t.Fatalf("%v, %+v", got, wait)
+			}
+		})
+	}
+}
+
+func TestSelect(t *testing.T) {
+	three := []work.Candidate{{Instance: "a", Active: 2}, {Instance: "b", Active: 1, IdleSince: t0}, {Instance: "c", Active: 1, IdleSince: t0.Add(-time.Hour)}}
+	last := func(n int) int { return n - 1 }
+	if got := work.Select(catalog.FirstResponse, three, last); len(got) != 3 {
+		t.Fatalf("first_response asks %d", len(got))
+	}
+	if got := work.Select(catalog.LeastLoaded, three, last); len(got) != 1 || got[0].Instance != "c" {
+		t.Fatalf("least_loaded chose %+v", got)
+	}
+	if got := work.Select(catalog.Random, three, last); len(got) != 1 || got[0].Instance != "c" {
+		t.Fatalf("random chose %+v", got)
+	}
+	if got := work.Select(catalog.Random, nil, last); got != nil {
+		t.Fatalf("chose %+v of nobody", got)
+	}
+}
