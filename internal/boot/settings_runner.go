@@ -1,0 +1,297 @@
+package boot
+
+import (
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// RunnerSettings are the settings of a Runner process. Keys match in any case, with or without
+// underscores. In the environment a level is a double underscore: LEGWORK_RUNNER__ID or Runner__Id.
+type RunnerSettings struct {
+	// Where the binaries of the engines are found.
+	Engine EngineSettings `json:"Engine"`
+	// An allowlist of Hook scripts by their content.
+	HooksPreapproval HooksPreapprovalSettings `json:"HooksPreapproval"`
+	// How the logs of Jobs are shipped to the Server.
+	JobLogStream JobLogStreamSettings `json:"JobLogStream"`
+	// The Runner's own log. The logs of Jobs do not appear there.
+	Logging LoggingSettings `json:"Logging"`
+	// Which Runner record this process is an Instance of, and how it logs in.
+	Runner RunnerSection `json:"Runner"`
+	// The Server that the Runner connects to.
+	Server ServerSection `json:"Server"`
+	// Where the Runner keeps sources, state and scratch files.
+	WorkingDirectory WorkingDirectorySettings `json:"WorkingDirectory"`
+	// How long a canceled engine gets to end by itself.
+	Cancel CancelSettings `json:"Cancel"`
+}
+
+// EngineSettings say where the binaries of the engines are found.
+type EngineSettings struct {
+	// Folders that are searched for engines before those of PATH. A leading ~ is the home folder.
+	AdditionalBinaryPaths []string `json:"AdditionalBinaryPaths" jsonschema:"maxItems=100"`
+}
+
+// HooksPreapprovalSettings let only known Hook scripts run.
+type HooksPreapprovalSettings struct {
+	// When true, a Hook runs only if its content equals that of a file in PreapprovedHooksDirectory.
+	Enabled bool `json:"Enabled"`
+	// Folder of the approved scripts. Their file names do not matter. A leading ~ is the home folder.
+	PreapprovedHooksDirectory string `json:"PreapprovedHooksDirectory"`
+}
+
+// JobLogStreamSettings tune the shipping of the logs of Jobs.
+type JobLogStreamSettings struct {
+	// Most log records of one batch while nobody follows the Job. A batch leaves early when it is full.
+	BatchSizeLimit int `json:"BatchSizeLimit" jsonschema:"minimum=1,maximum=10000"`
+	// When true, the first record after a pause leaves at once.
+	EagerlyEmitFirstEvent bool `json:"EagerlyEmitFirstEvent"`
+	// Longest time in seconds between two batches while nobody follows the Job.
+	PeriodSeconds int `json:"PeriodSeconds" jsonschema:"minimum=1,maximum=3600"`
+}
+
+// LoggingSettings are about the Runner's own log.
+type LoggingSettings struct {
+	// Least level that is logged, by category. Default is for every category that no other key is a
+	// prefix of; a longer prefix goes before a shorter one. None is silence.
+	LogLevel map[string]LogLevel `json:"LogLevel"`
+	// How a line of the log is written.
+	Format string `json:"Format" jsonschema:"enum=text,enum=json"`
+}
+
+// RunnerSection binds the process to a Runner record of the Server.
+type RunnerSection struct {
+	// Id of the Runner record. `legwork runner create` prints it.
+	ID string `json:"Id" jsonschema:"format=uuid"`
+	// Name of this process among the Instances of its Runner record. Default is the host's name.
+	Instance string `json:"Instance" jsonschema:"maxLength=128"`
+	// Id of the Organization that the Runner record is in.
+	OrganizationID string `json:"OrganizationId" jsonschema:"format=uuid"`
+	// What the Runner logs in with: a credential of the Service principal of its record.
+	Credentials CredentialsSettings `json:"Credentials"`
+	// Most Jobs that this Instance works on at once.
+	Capacity int `json:"Capacity" jsonschema:"minimum=1,maximum=1000"`
+	// Labels of this Instance, at most 100. A Module can ask for them.
+	Labels map[string]string `json:"Labels"`
+
+	// File in which registration keeps the Runner's token. A leading ~ is the home folder.
+	TokenFile string `json:"token_file"`
+	// When true, the Runner ends after its first Job.
+	OneOff bool `json:"one_off"`
+	// URL that is called when the Runner is needed.
+	Webhook string `json:"webhook"`
+}
+
+// CredentialsSettings are one credential of a Service principal.
+type CredentialsSettings struct {
+	// The bare client id. The Runner itself puts the Organization's id before it.
+	ClientID string `json:"ClientId" jsonschema:"maxLength=200"`
+	// The client secret. It is shown once, when the Runner record or the credential is made.
+	ClientSecret Secret `json:"ClientSecret"`
+}
+
+// ServerSection says where the Server is.
+type ServerSection struct {
+	// Base URL of the Server, with scheme and, where it is not the usual one, port.
+	URL string `json:"Url"`
+	// PEM file of certificate authorities to trust besides those of the host.
+	CAFile string `json:"CaFile"`
+}
+
+// WorkingDirectorySettings are the Runner's places on the disk.
+type WorkingDirectorySettings struct {
+	// Folder for sources, engine state, logs that are not shipped yet, and what is needed to resume
+	// after a crash. A leading ~ is the home folder.
+	WorkingDirectory string `json:"WorkingDirectory"`
+	// Folder for the scratch files of Jobs. Default is .temp in WorkingDirectory.
+	TempDirectory string `json:"TempDirectory"`
+}
+
+// CancelSettings are the grace times of a canceled Step, after its engine got SIGINT.
+type CancelSettings struct {
+	// Seconds between SIGINT and SIGTERM.
+	InterruptSeconds int `json:"InterruptSeconds" jsonschema:"minimum=0,maximum=86400"`
+	// Seconds between SIGTERM and SIGKILL.
+	TerminateSeconds int `json:"TerminateSeconds" jsonschema:"minimum=0,maximum=86400"`
+}
+
+// LogLevel is the least level of what a category logs.
+type LogLevel string
+
+// slogLevels are the log levels, lowest first, as slog knows them.
+var slogLevels = []struct {
+	name  LogLevel
+	level slog.Level
+}{
+	{"Trace", slog.LevelDebug - 4},
+	{"Debug", slog.LevelDebug},
+	{"Information", slog.LevelInfo},
+	{"Warning", slog.LevelWarn},
+	{"Error", slog.LevelError},
+	{"Critical", slog.LevelError + 4},
+	{"None", slog.LevelError + 1000},
+}
+
+// Slog gives the level as slog knows it; what is not a level counts as Information.
+func (l LogLevel) Slog() slog.Level {
+	for _, known := range slogLevels {
+		if known.name == l {
+			return known.level
+		}
+	}
+	return slog.LevelInfo
+}
+
+// Level gives the least level to log for a category such as "Legwork.Session": that of the
+// longest key which is the category or a dotted prefix of it, else that of Default.
+func (l LoggingSettings) Level(category string) slog.Level {
+	found, length := LogLevel("Information"), -1
+	for key, level := range l.LogLevel {
+		switch {
+		case strings.EqualFold(key, "Default") && length < 0:
+			found, length = level, 0
+		case len(key) > length && prefixOf(key, category):
+			found, length = level, len(key)
+		}
+	}
+	return found.Slog()
+}
+
+func prefixOf(key, category string) bool {
+	if len(key) > len(category) || !strings.EqualFold(key, category[:len(key)]) {
+		return false
+	}
+	return len(key) == len(category) || category[len(key)] == '.'
+}
+
+// DefaultRunnerSettings are the settings where nothing is set. Runner.Instance and
+// WorkingDirectory.TempDirectory are still empty: they depend on other things.
+func DefaultRunnerSettings() RunnerSettings {
+	return RunnerSettings{
+		JobLogStream:     JobLogStreamSettings{BatchSizeLimit: 50, EagerlyEmitFirstEvent: true, PeriodSeconds: 5},
+		Logging:          LoggingSettings{LogLevel: map[string]LogLevel{"Default": "Information"}, Format: "text"},
+		Runner:           RunnerSection{Capacity: 10},
+		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: "~/.snapcd/runner"},
+		Cancel:           CancelSettings{InterruptSeconds: 30, TerminateSeconds: 10},
+	}
+}
+
+// otherNames are keys that files of another tradition use, each with the key it stands for.
+func (RunnerSettings) otherNames() map[string]string {
+	return map[string]string{
+		"tmp_path":                  "WorkingDirectory.TempDirectory",
+		"web_host":                  "Server.Url",
+		"Runner.max_parallel_tasks": "Runner.Capacity",
+	}
+}
+
+func (s *RunnerSettings) finish(h *host, problem report) {
+	if s.Runner.Instance == "" {
+		s.Runner.Instance = h.name
+	}
+	s.checkIdentity(problem)
+	s.checkServer(h, problem)
+	s.checkPlaces(h, problem)
+}
+
+func (s *RunnerSettings) checkIdentity(problem report) {
+	missing := func(empty bool, key, what string) {
+		if empty {
+			problem(key, "is missing: %s", what)
+		}
+	}
+	printed := "`legwork runner create` prints it"
+	missing(s.Runner.ID == "", "Runner.Id", "the id of the Runner record, "+printed)
+	missing(s.Runner.OrganizationID == "", "Runner.OrganizationId", "the id of the Runner's Organization, "+printed)
+	missing(s.Runner.Credentials.ClientID == "", "Runner.Credentials.ClientId", "the client id, "+printed)
+	missing(s.Runner.Credentials.ClientSecret.Empty(), "Runner.Credentials.ClientSecret",
+		"the client secret, shown once when the Runner record was made")
+	missing(s.Runner.Instance == "", "Runner.Instance", "the host has no name that it could default to")
+	if strings.Contains(s.Runner.Credentials.ClientID, ":") {
+		problem("Runner.Credentials.ClientId", "must be the bare client id, without the Organization's id and the colon before it")
+	}
+	if strings.ContainsFunc(s.Runner.Instance, func(r rune) bool { return r < ' ' || r == 0x7f || r == '/' || r == '\\' }) {
+		problem("Runner.Instance", "must hold no slash and no control character")
+	}
+	if len(s.Runner.Labels) > 100 {
+		problem("Runner.Labels", "must have at most 100 entries, not %d", len(s.Runner.Labels))
+	}
+	if s.Runner.Webhook != "" {
+		checkURL(s.Runner.Webhook, "Runner.webhook", problem)
+	}
+}
+
+func (s *RunnerSettings) checkServer(h *host, problem report) {
+	if s.Server.URL == "" {
+		problem("Server.Url", "is missing: the base URL of the Server, for example https://legwork.example.com")
+	} else if checkURL(s.Server.URL, "Server.Url", problem) {
+		s.Server.URL = strings.TrimRight(s.Server.URL, "/")
+	}
+	h.path(&s.Server.CAFile, "Server.CaFile", problem)
+	if s.Server.CAFile == "" {
+		return
+	}
+	pem, err := os.ReadFile(s.Server.CAFile)
+	switch {
+	case err != nil:
+		problem("Server.CaFile", "cannot be read: %s", reason(err))
+	case !x509.NewCertPool().AppendCertsFromPEM(pem):
+		problem("Server.CaFile", "holds no certificate in PEM form")
+	}
+}
+
+func (s *RunnerSettings) checkPlaces(h *host, problem report) {
+	places := &s.WorkingDirectory
+	if places.WorkingDirectory == "" {
+		problem("WorkingDirectory.WorkingDirectory", "must not be empty")
+	}
+	h.path(&places.TempDirectory, "WorkingDirectory.TempDirectory", problem)
+	h.path(&places.WorkingDirectory, "WorkingDirectory.WorkingDirectory", problem)
+	if places.TempDirectory == "" {
+		places.TempDirectory = filepath.Join(places.WorkingDirectory, ".temp")
+	}
+	h.path(&s.Runner.TokenFile, "Runner.token_file", problem)
+	for i := range s.Engine.AdditionalBinaryPaths {
+		h.path(&s.Engine.AdditionalBinaryPaths[i], "Engine.AdditionalBinaryPaths", problem)
+	}
+	hooks := &s.HooksPreapproval
+	h.path(&hooks.PreapprovedHooksDirectory, "HooksPreapproval.PreapprovedHooksDirectory", problem)
+	switch {
+	case !hooks.Enabled:
+	case hooks.PreapprovedHooksDirectory == "":
+		problem("HooksPreapproval.PreapprovedHooksDirectory", "is missing: HooksPreapproval.Enabled needs the folder of the approved scripts")
+	default:
+		existing(hooks.PreapprovedHooksDirectory, true, "HooksPreapproval.PreapprovedHooksDirectory", problem)
+	}
+}
+
+// checkURL reports what is no base URL of a web server, and tells whether it is one.
+func checkURL(text, key string, problem report) bool {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		problem(key, "must be a URL such as https://legwork.example.com:8440")
+	case u.User != nil:
+		problem(key, "must hold no user name and no password")
+	case u.RawQuery != "" || u.Fragment != "":
+		problem(key, "must end with its path: no ? and no #")
+	default:
+		return true
+	}
+	return false
+}
+
+// reason is why a file cannot be read, without repeating its path.
+func reason(err error) string {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return pathError.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,209 @@
+package boot
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/work"
+)
+
+// ServerSettings are the settings of a Server process. In the environment each is
+// LEGWORK_SERVER__ and its key: LEGWORK_SERVER__LISTEN.
+type ServerSettings struct {
+	// Folder for the database, the keys, the admin token and, without blob_url, the bytes.
+	Data string `json:"data"`
+	// Address and port that are listened on. Without an address: all. Port 0: any free one.
+	Listen string `json:"listen"`
+	// Base URL under which people and Runners reach this Server. Default is made from listen.
+	PublicURL string `json:"public_url"`
+	// PEM file of the certificate and its chain. Read again when it changes. Empty: no TLS.
+	TLSCert string `json:"tls_cert"`
+	// PEM file of the certificate's private key.
+	TLSKey string `json:"tls_key"`
+	// Addresses and networks of the proxies whose X-Forwarded headers are believed.
+	TrustedProxies []string `json:"trusted_proxies" jsonschema:"maxItems=1000"`
+
+	// URL of a PostgreSQL database: postgres://user:password@host/name. Empty: SQLite in data.
+	Database Secret `json:"database"`
+	// URL of the object store that keeps log archives, plans and state. Empty: files in data.
+	BlobURL Secret `json:"blob_url"`
+	// URLs of a NATS cluster that several Servers share, separated by commas. Empty: inside the process.
+	NATSURL Secret `json:"nats_url"`
+
+	// Least level of the Server's own log.
+	LogLevel string `json:"log_level" jsonschema:"enum=debug,enum=info,enum=warn,enum=error"`
+	// How a line of the log is written.
+	LogFormat string `json:"log_format" jsonschema:"enum=text,enum=json"`
+
+	// How long a Binding holds without a sign of life of its Instance.
+	Lease catalog.Duration `json:"lease"`
+	// How often an Instance gives a sign of life. At most a third of lease.
+	Heartbeat catalog.Duration `json:"heartbeat"`
+	// How long an Instance that was lost during a changing Step may come back. 0s: not at all.
+	RecoveryWindow catalog.Duration `json:"recovery_window"`
+	// How long a Step may print nothing. 0s: for ever.
+	StallTimeout catalog.Duration `json:"stall_timeout"`
+	// How often a Job is bound before it fails for good.
+	MaxAttempts int `json:"max_attempts" jsonschema:"minimum=1,maximum=100"`
+
+	// Most Runner Instances that are connected to this Server at once.
+	MaxSessions int `json:"max_sessions" jsonschema:"minimum=1,maximum=1000000"`
+	// Largest body of a request, in bytes.
+	MaxBodyBytes int64 `json:"max_body_bytes" jsonschema:"minimum=65536,maximum=1073741824"`
+	// How long the token holds that a Runner or a program gets at /connect/token.
+	TokenLifetime catalog.Duration `json:"token_lifetime"`
+	// How long a stopping Server waits for requests and Sessions to end.
+	DrainTimeout catalog.Duration `json:"drain_timeout"`
+
+	// Shared secret with which Runners may register themselves. Empty: they may not.
+	RunnerRegistrationToken Secret `json:"runner_registration_token"`
+	// Kept name. Jobs always run on Runners, so that only true is allowed.
+	UseRemoteRunner bool `json:"use_remote_runner"`
+}
+
+// DefaultServerSettings are the settings where nothing is set.
+func DefaultServerSettings() ServerSettings {
+	return ServerSettings{
+		Data:            "./data",
+		Listen:          "127.0.0.1:8440",
+		LogLevel:        "info",
+		LogFormat:       "text",
+		Lease:           catalog.Duration(work.DefaultLease),
+		Heartbeat:       catalog.Duration(work.HeartbeatPeriod),
+		RecoveryWindow:  catalog.Duration(work.DefaultRecoveryWindow),
+		StallTimeout:    catalog.Duration(work.DefaultStallTimeout),
+		MaxAttempts:     work.DefaultMaxAttempts,
+		MaxSessions:     20_000,
+		MaxBodyBytes:    16 << 20,
+		TokenLifetime:   catalog.Duration(15 * time.Minute),
+		DrainTimeout:    catalog.Duration(30 * time.Second),
+		UseRemoteRunner: true,
+	}
+}
+
+// Level gives the least level of the Server's own log.
+func (s ServerSettings) Level() slog.Level {
+	var level slog.Level
+	if level.UnmarshalText([]byte(s.LogLevel)) != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+// Proxies gives the trusted proxies as networks. They were checked when the settings were loaded.
+func (s ServerSettings) Proxies() []netip.Prefix {
+	var networks []netip.Prefix
+	for _, text := range s.TrustedProxies {
+		if network, err := parseNetwork(text); err == nil {
+			networks = append(networks, network)
+		}
+	}
+	return networks
+}
+
+// parseNetwork reads "10.0.0.0/8" or a single address.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if strings.Contains(text, "/") {
+		network, err := netip.ParsePrefix(text)
+		return network.Masked(), err
+	}
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return netip.PrefixFrom(address, address.BitLen()), nil
+}
+
+func (s *ServerSettings) finish(h *host, problem report) {
+	s.checkPlaces(h, problem)
+	s.checkNetwork(problem)
+	s.checkTLS(h, problem)
+	s.checkTimes(problem)
+}
+
+func (s *ServerSettings) checkPlaces(h *host, problem report) {
+	if s.Data == "" {
+		problem("data", "must not be empty: it is the folder of the Server's data")
+	}
+	h.path(&s.Data, "data", problem)
+	if !s.UseRemoteRunner {
+		problem("use_remote_runner", "must be true: a Server runs no Job itself")
+	}
+	oneOfSchemes(s.Database, "database", problem, "postgres", "postgresql")
+	for _, one := range strings.Split(s.NATSURL.Reveal(), ",") {
+		oneOfSchemes(NewSecret(strings.TrimSpace(one)), "nats_url", problem, "nats", "tls")
+	}
+	oneOfSchemes(s.BlobURL, "blob_url", problem, "file", "mem", "s3", "gs", "azblob")
+}
+
+// oneOfSchemes reports a URL of another scheme, without printing it: it may hold a password.
+func oneOfSchemes(secret Secret, key string, problem report, schemes ...string) {
+	if secret.Empty() {
+		return
+	}
+	u, err := url.Parse(secret.Reveal())
+	if err != nil || !slices.Contains(schemes, u.Scheme) {
+		problem(key, "must be empty or a URL that begins with %s://", strings.Join(schemes, ":// or "))
+	}
+}
+
+func (s *ServerSettings) checkNetwork(problem report) {
+	_, port, err := net.SplitHostPort(s.Listen)
+	if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil {
+		problem("listen", "must be an address and a port such as 127.0.0.1:8440 or :8440")
+	}
+	if s.PublicURL != "" && checkURL(s.PublicURL, "public_url", problem) {
+		s.PublicURL = strings.TrimRight(s.PublicURL, "/")
+	}
+	for _, text := range s.TrustedProxies {
+		if _, err := parseNetwork(text); err != nil {
+			problem("trusted_proxies", "holds %q, which is neither an address such as 10.0.0.7 nor a network such as 10.0.0.0/8", text)
+		}
+	}
+}
+
+func (s *ServerSettings) checkTLS(h *host, problem report) {
+	h.path(&s.TLSCert, "tls_cert", problem)
+	h.path(&s.TLSKey, "tls_key", problem)
+	switch {
+	case s.TLSCert == "" && s.TLSKey == "":
+	case s.TLSKey == "":
+		problem("tls_key", "is missing: tls_cert needs the file of its private key")
+	case s.TLSCert == "":
+		problem("tls_cert", "is missing: tls_key needs the file of its certificate")
+	default:
+		if _, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
+			problem("tls_cert", "cannot be used with tls_key: %s", err)
+		}
+	}
+}
+
+func (s *ServerSettings) checkTimes(problem report) {
+	for _, bound := range []struct {
+		key      string
+		value    catalog.Duration
+		min, max time.Duration
+	}{
+		{"lease", s.Lease, time.Second, time.Hour},
+		{"heartbeat", s.Heartbeat, 100 * time.Millisecond, time.Hour},
+		{"recovery_window", s.RecoveryWindow, 0, 7 * 24 * time.Hour},
+		{"stall_timeout", s.StallTimeout, 0, 7 * 24 * time.Hour},
+		{"token_lifetime", s.TokenLifetime, time.Minute, 24 * time.Hour},
+		{"drain_timeout", s.DrainTimeout, 0, time.Hour},
+	} {
+		if v := time.Duration(bound.value); v < bound.min || v > bound.max {
+			problem(bound.key, "must be between %s and %s, not %s", bound.min, bound.max, v)
+		}
+	}
+	if s.Heartbeat > s.Lease/3 {
+		problem("heartbeat", "must be at most a third of lease, so that two may be lost: lease is %s", time.Duration(s.Lease))
+	}
+}
