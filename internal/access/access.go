@@ -1,0 +1,155 @@
+// Package access knows who makes a request. It makes the first token of a Server, hands out short tokens to
+// Service principals (OAuth 2.0 client credentials, RFC 6749 section 4.4), tells the Actor of a bearer token,
+// and keeps the master key under which secrets are sealed.
+//
+// Tokens and secrets are random, 256 bits long and stored as hashes alone. What an Actor may do stands in
+// catalog (roles and permissions); this package says only who it is.
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+// Settings are what New needs besides the database.
+type Settings struct {
+	Dir           string        // the Server's data folder: master-key and admin-token lie here
+	TokenLifetime time.Duration // of what Issue hands out; 0 = 15 minutes
+}
+
+const (
+	defaultTokenLifetime = 15 * time.Minute
+	signingKeyName       = "token_signing"
+	touchPeriod          = 30 * time.Second
+)
+
+// Access authenticates. It is safe for concurrent use.
+type Access struct {
+	store    *store.Store
+	log      *slog.Logger
+	settings Settings
+	sealer   *Sealer
+	signing  []byte // key of HS256, the same on all Servers
+	now      func() time.Time
+
+	known *actorCache
+
+	clients       *limiter // attempts to log in, by client id
+	wrongOfPair   *limiter // failed attempts, by client id and address
+	wrongOfRemote *limiter // failed attempts, by address
+
+	touchMu sync.Mutex
+	touched map[string]time.Time // Credential id -> last use not written yet
+}
+
+// New opens (or at first start makes) the keys, the Organization "default" and its admin token, whose
+// text is written to the file admin-token of the data folder and nowhere else.
+func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logger) (*Access, error) {
+	if settings.TokenLifetime == 0 {
+		settings.TokenLifetime = defaultTokenLifetime
+	}
+	if err := os.MkdirAll(settings.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data folder: %w", err)
+	}
+	sealer, err := OpenSealer(settings.Dir)
+	if err != nil {
+		return nil, err
+	}
+	a := &Access{
+		store: st, log: log, settings: settings, sealer: sealer, now: time.Now,
+		known:         newActorCache(),
+		clients:       newLimiter(50, 1000, 10_000),
+		wrongOfPair:   newLimiter(rate.Every(2*time.Second), 10, 10_000),
+		wrongOfRemote: newLimiter(5, 200, 10_000),
+		touched:       map[string]time.Time{},
+	}
+	if a.signing, err = a.signingKey(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.firstStart(ctx); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Sealer gives the Sealer under the master key.
+func (a *Access) Sealer() *Sealer { return a.sealer }
+
+// Run writes down from time to time when each Credential was last used. It returns nil when ctx ends.
+func (a *Access) Run(ctx context.Context) error {
+	tick := time.NewTicker(touchPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := a.writeTouched(ctx); err != nil && ctx.Err() == nil {
+				a.log.Warn("last use of credentials not written", "error", err)
+			}
+		case <-ctx.Done():
+			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			if err := a.writeTouched(final); err != nil {
+				a.log.Warn("last use of credentials not written", "error", err)
+			}
+			return nil
+		}
+	}
+}
+
+func (a *Access) touch(credentialID string) {
+	a.touchMu.Lock()
+	defer a.touchMu.Unlock()
+	a.touched[credentialID] = a.now()
+}
+
+func (a *Access) writeTouched(ctx context.Context) error {
+	a.touchMu.Lock()
+	batch := a.touched
+	a.touched = map[string]time.Time{}
+	a.touchMu.Unlock()
+	if len(batch) == 0 {
+		return nil
+	}
+	return a.store.Update(ctx, func(tx *store.Tx) error {
+		for id, at := range batch {
+			if err := tx.TouchCredential(id, at); err != nil && !fault.Is(err, fault.NotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// signingKey reads the key that signs tokens, or makes it. It lies sealed in the database, so that all
+// Servers take one another's tokens.
+func (a *Access) signingKey(ctx context.Context) ([]byte, error) {
+	fresh := make([]byte, 32)
+	_, _ = rand.Read(fresh) // never fails
+	sealed, err := a.sealer.Seal(fresh, []byte(signingKeyName))
+	if err != nil {
+		return nil, err
+	}
+	err = a.store.Update(ctx, func(tx *store.Tx) (err error) {
+		sealed, err = tx.PutServerKey(signingKeyName, sealed)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("keep the key that signs tokens: %w", err)
+	}
+	key, err := a.sealer.Open(sealed, []byte(signingKeyName))
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "master_key_wrong", "the master key in %s is not the one of this database", a.settings.Dir).
+			WithHint("put the file master-key of the Server that made the database into this data folder").WithCause(err)
+	}
+	return key, nil
+}
