@@ -17,8 +17,9 @@ const (
 	OldestCapability = 1
 )
 
-// Message is one of the messages below. Every frame on the wire is one message: a type byte
-// and the CBOR of the struct. Fields are keyed by small integers; unknown ones are ignored.
+// Message is one of the messages below. On the wire it is a type byte and the CBOR of the struct;
+// a frame holds one message or several, one behind the other. Fields are keyed by small
+// integers; unknown ones are ignored, and so are messages of an unknown type.
 type Message interface{ kind() byte }
 
 // The type bytes. They are never given to another message.
@@ -106,7 +107,8 @@ type StepFinished struct {
 }
 
 // LogBatch carries records of one Step with rising, gapless sequence numbers from First on.
-// Records is the CBOR of []work.Record, zstd-compressed when Packed.
+// Records holds their times, streams and bytes as PackRecords writes them (an array of
+// [Unix nanoseconds, stream, partial, data]), zstd-compressed when Packed.
 type LogBatch struct {
 	Ref
 	Step    int    `cbor:"3,keyasint"`
@@ -139,13 +141,15 @@ const (
 	Unknown    Fate = "unknown"    // no such Job: forget it
 )
 
-// Verdict is a Server's word on one Attempt of the journal.
+// Verdict is a Server's word on one Attempt of the journal. With Continue the Instance goes on with the
+// Step that it had begun, but it begins no other on the word of a Verdict: a Step that the Server
+// wants and that the journal does not show as begun needs a RunStep again.
 type Verdict struct {
 	Ref
 	Fate   Fate            `cbor:"3,keyasint"`
 	Spec   *work.Spec      `cbor:"4,keyasint,omitempty"` // with Continue: needed for what is left to do
 	Acks   []StepLog       `cbor:"5,keyasint,omitempty"`
-	Next   int             `cbor:"6,keyasint"` // with Continue: the Step the Server waits for
+	Next   int             `cbor:"6,keyasint"` // with Continue: the Step the Server waits for; the results of all before it are stored
 	Cancel work.CancelMode `cbor:"7,keyasint,omitempty"`
 }
 
@@ -183,7 +187,8 @@ type Cancel struct {
 // LogAck says that every record of the Step before Next is stored.
 type LogAck struct {
 	Ref
-	StepLog
+	Step int    `cbor:"3,keyasint"`
+	Next uint64 `cbor:"4,keyasint"`
 }
 
 // StepAck says that the result of the Step is stored and need not be sent again.

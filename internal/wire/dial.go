@@ -1,0 +1,193 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"legwork/internal/fault"
+)
+
+// HubPath is where a Server takes Sessions.
+const HubPath = "/runnerhub"
+
+// DialConfig says where a Runner connects to, and as whom.
+type DialConfig struct {
+	URL            string // base URL of the Server, "https://legwork.example.com"
+	Token          string // bearer token
+	HTTPClient     *http.Client
+	OrganizationID string
+	RunnerID       string
+	Instance       string
+}
+
+// HTTPClient makes the client for everything a Runner asks of its Server: HTTP(S)_PROXY and
+// NO_PROXY of the environment are kept, caFile (may be empty) is trusted besides the host's
+// certificate authorities, redirects are not followed.
+func HTTPClient(caFile string) (*http.Client, error) {
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "ca_file_unreadable", "the file of certificate authorities %s cannot be read", caFile).
+				WithHint("check Server.CaFile").WithCause(err)
+		}
+		if trust.RootCAs, err = x509.SystemCertPool(); err != nil {
+			trust.RootCAs = x509.NewCertPool()
+		}
+		if !trust.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fault.New(fault.Invalid, "ca_file_empty", "the file %s holds no certificate in PEM form", caFile).
+				WithHint("check Server.CaFile")
+		}
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           dialer.DialContext,
+			TLSClientConfig:       trust,
+			TLSHandshakeTimeout:   10 * time.Second,
+			ResponseHeaderTimeout: 20 * time.Second,
+			MaxIdleConns:          1,
+			IdleConnTimeout:       5 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// Dial opens a Session. Its errors are faults, or a *CloseError when the Server refused with a
+// status that has a close code: 401 is CloseUnauthorized.
+func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
+	return dial(ctx, cfg, defaultTuning())
+}
+
+func dial(ctx context.Context, cfg DialConfig, tune tuning) (*Conn, error) {
+	target := strings.TrimRight(cfg.URL, "/") + HubPath + "?" + url.Values{
+		"organization_id": {cfg.OrganizationID}, "runner_id": {cfg.RunnerID}, "runner_instance": {cfg.Instance},
+	}.Encode()
+	var c *Conn
+	ready := make(chan struct{})
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	ws, resp, err := websocket.Dial(ctx, target, &websocket.DialOptions{
+		HTTPClient: cfg.HTTPClient,
+		HTTPHeader: http.Header{"Authorization": {"Bearer " + cfg.Token}},
+		OnPongReceived: func(context.Context, []byte) {
+			<-ready
+			c.touch()
+		},
+	})
+	if err != nil {
+		return nil, dialFailed(cfg.URL, resp, err)
+	}
+	c = newConn(ws, true, tune)
+	close(ready)
+	return c, nil
+}
+
+// Upgrade makes the Server's end of a Session out of a request. Who asks must be known before;
+// an error was already answered.
+func Upgrade(w http.ResponseWriter, r *http.Request) (*Conn, error) {
+	return accept(w, r, defaultTuning())
+}
+
+func accept(w http.ResponseWriter, r *http.Request, tune tuning) (*Conn, error) {
+	var c *Conn
+	ready := make(chan struct{})
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		OnPingReceived: func(context.Context, []byte) bool {
+			<-ready
+			c.touch()
+			return true
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("accepting a Session: %w", err)
+	}
+	c = newConn(ws, false, tune)
+	close(ready)
+	return c, nil
+}
+
+func dialFailed(base string, resp *http.Response, err error) error {
+	if resp == nil {
+		return unreachable(base, err)
+	}
+	var body []byte
+	if resp.Body != nil {
+		body, _ = io.ReadAll(io.LimitReader(resp.Body, 1024))
+	}
+	return refused(base, resp, body)
+}
+
+// refused gives the meaning of an answer that is not what was asked for.
+func refused(base string, resp *http.Response, body []byte) error {
+	told := problemOf(resp, body)
+	switch status := resp.StatusCode; {
+	case status == http.StatusUnauthorized:
+		return &CloseError{Code: CloseUnauthorized, Reason: told}
+	case status == http.StatusTooManyRequests || status >= 500:
+		return fault.New(fault.Unavailable, "server_unavailable", "the Server at %s cannot serve now (HTTP status %d)", base, status)
+	case told != "" && status == http.StatusForbidden:
+		return fault.New(fault.Forbidden, "forbidden", "%s", told).WithHint("check Runner.Id and Runner.OrganizationId")
+	case told != "":
+		return fault.New(fault.Invalid, "refused", "the Server refused: %s", told)
+	case status >= 300 && status < 400:
+		return notLegwork(base).WithHint("it redirects to %s: set Server.Url to where the Server is", cut(resp.Header.Get("Location"), 200))
+	}
+	return notLegwork(base)
+}
+
+// problemOf gives the sentence of an RFC 9457 answer, or "".
+func problemOf(resp *http.Response, body []byte) string {
+	if !strings.Contains(resp.Header.Get("Content-Type"), "problem+json") {
+		return ""
+	}
+	var p struct{ Title, Detail string }
+	if json.Unmarshal(body, &p) != nil {
+		return ""
+	}
+	if p.Detail != "" {
+		return cut(p.Detail, 500)
+	}
+	return cut(p.Title, 500)
+}
+
+// NotLegwork is the code of the fault for a Server that answers but is none of ours.
+const NotLegwork = "not_legwork"
+
+func notLegwork(base string) *fault.Fault {
+	return fault.New(fault.Unsupported, NotLegwork, "what answers at %s is not a Legwork Server", base).
+		WithHint("check Server.Url: it is the Server's base URL, without a path behind it")
+}
+
+// unreachable gives the meaning of an error of the network.
+func unreachable(base string, err error) error {
+	reason := err
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		reason = outer.Err
+	}
+	f := fault.New(fault.Unavailable, "server_unreachable", "cannot reach the Server at %s: %v", base, reason).WithCause(err)
+	var authority x509.UnknownAuthorityError
+	if errors.As(err, &authority) {
+		return f.WithHint("set Server.CaFile to the certificate of the authority that signed the Server's")
+	}
+	var plain tls.RecordHeaderError
+	if errors.As(err, &plain) {
+		return f.WithHint("the Server does not speak TLS there: is it http instead of https?")
+	}
+	return f
+}

@@ -1,0 +1,90 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"legwork/internal/work"
+)
+
+func lines(n int, first uint64) []work.Record {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 987654321, time.UTC)
+	records := make([]work.Record, n)
+	for i := range records {
+		records[i] = work.Record{Seq: first + uint64(i), Time: at.Add(time.Duration(i) * 1234567), Stream: work.Stdout,
+			Data: fmt.Appendf(nil, "line %d of a log that looks like a log: resource created after %d ms", i, i*7%1000)}
+	}
+	return records
+}
+
+func TestRecordsArriveAsTheyWere(t *testing.T) {
+	odd := []work.Record{
+		{Seq: 7, Time: time.Unix(0, 1).UTC(), Stream: work.System, Data: []byte{}},
+		{Seq: 8, Time: time.Unix(5, 6).UTC(), Stream: work.Stderr, Partial: true, Data: []byte{0xff, 0, '\r', 0xc3}},
+		{Seq: 9, Time: time.Unix(5, 7).UTC(), Stream: work.Stdout, Data: bytes.Repeat([]byte{'x'}, work.MaxRecordBytes)},
+	}
+	for name, records := range map[string][]work.Record{"one": lines(1, 1), "many": lines(5000, 41), "odd": odd} {
+		batch, err := PackRecords(Ref{Job: "j", Attempt: 2}, 3, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batch.First != records[0].Seq || batch.Count != len(records) || batch.Step != 3 {
+			t.Errorf("%s: %+v", name, batch)
+		}
+		got, err := UnpackRecords(batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, records) {
+			t.Errorf("%s: records changed on the way", name)
+		}
+	}
+}
+
+func TestPackingPays(t *testing.T) {
+	batch, err := PackRecords(Ref{}, 0, lines(5000, 1))
+	if err != nil || !batch.Packed || len(batch.Records) > 150_000 {
+		t.Fatalf("packed %v into %d bytes, %v", batch.Packed, len(batch.Records), err)
+	}
+	if batch, _ = PackRecords(Ref{}, 0, lines(2, 1)); batch.Packed {
+		t.Error("two lines were packed")
+	}
+}
+
+func TestGapIsRefused(t *testing.T) {
+	records := lines(3, 1)
+	records[2].Seq = 9
+	if _, err := PackRecords(Ref{}, 0, records); err == nil {
+		t.Fatal("a gap was packed")
+	}
+}
+
+func TestBombIsRefused(t *testing.T) {
+	coder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bomb := coder.EncodeAll(make([]byte, 256<<20), nil)
+	if _, err := UnpackRecords(&LogBatch{First: 1, Count: 1, Packed: true, Records: bomb}); CodeOf(err) != CloseProtocol {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func BenchmarkPackUnpack(b *testing.B) {
+	records := lines(4096, 1)
+	for b.Loop() {
+		batch, err := PackRecords(Ref{Job: "j"}, 0, records)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := UnpackRecords(batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*len(records))/b.Elapsed().Seconds(), "records/s")
+}
