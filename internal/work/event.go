@@ -66,6 +66,9 @@ type CancelRequested struct {
 // Replaced ends a queued Job because a newer one of the same kind stands in its place.
 type Replaced struct{ ByNumber int64 }
 
+// CannotRun ends a queued Job that will never be able to run.
+type CannotRun struct{ Failure Failure }
+
 // WaitChanged notes why a queued Job waits.
 type WaitChanged struct{ Wait Wait }
 
@@ -83,6 +86,7 @@ const (
 	onApprovalExpired EventName = "approval window over"
 	onCancelRequested EventName = "cancel requested"
 	onReplaced        EventName = "replaced"
+	onCannotRun       EventName = "cannot run"
 	onWaitChanged     EventName = "wait reason changed"
 )
 
@@ -98,6 +102,7 @@ func (DeclinedBy) Name() EventName      { return onDeclined }
 func (ApprovalExpired) Name() EventName { return onApprovalExpired }
 func (CancelRequested) Name() EventName { return onCancelRequested }
 func (Replaced) Name() EventName        { return onReplaced }
+func (CannotRun) Name() EventName       { return onCannotRun }
 func (WaitChanged) Name() EventName     { return onWaitChanged }
 
 // attemptOf gives the fencing token of an event that an Instance or its lease caused.

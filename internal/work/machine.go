@@ -23,6 +23,7 @@ var table = []transition{
 	{From: []Status{Queued}, On: onClaimed, To: []Status{Claimed}, do: claimed},
 	{From: []Status{Queued}, On: onWaitChanged, To: []Status{Queued}, do: waitChanged},
 	{From: []Status{Queued}, On: onReplaced, To: []Status{Canceled}, do: replaced},
+	{From: []Status{Queued}, On: onCannotRun, To: []Status{Failed}, do: cannotRun},
 	{From: []Status{Queued}, On: onCancelRequested, To: []Status{Canceled}, do: cancelUnbound},
 
 	{From: []Status{Claimed}, On: onRefused, To: []Status{Queued, Failed}, do: refused},
@@ -172,6 +173,11 @@ func (m *move) sendStep(i int) {
 func replaced(m *move) {
 	m.job.Status = Canceled
 	m.job.Failure = &Failure{Code: "replaced", Message: fmt.Sprintf("replaced by the newer job #%d", m.event.(Replaced).ByNumber)}
+}
+
+func cannotRun(m *move) {
+	f := m.event.(CannotRun).Failure
+	m.job.Status, m.job.Failure = Failed, &f
 }
 
 // refused puts a Job back that its Instance could not begin.

@@ -269,7 +269,7 @@ func TestNextLeavesItsArgumentAlone(t *testing.T) {
 func anyEvent(t *rapid.T, j work.Job) work.Event {
 	attempt := rapid.IntRange(max(0, j.Attempt-1), j.Attempt).Draw(t, "attempt")
 	step := rapid.IntRange(-1, len(j.Steps)).Draw(t, "step")
-	switch rapid.IntRange(0, 12).Draw(t, "event") {
+	switch rapid.IntRange(0, 13).Draw(t, "event") {
 	case 0:
 		return bind
 	case 1:
@@ -299,6 +299,8 @@ func anyEvent(t *rapid.T, j work.Job) work.Event {
 		return work.CancelRequested{Mode: rapid.SampledFrom(work.CancelModes).Draw(t, "mode")}
 	case 11:
 		return work.Replaced{ByNumber: 9}
+	case 12:
+		return work.CannotRun{Failure: work.Failure{Code: "output_missing", Message: "it takes an output that is not there"}}
 	}
 	return work.WaitChanged{Wait: work.Wait{Code: work.WaitBusy}}
 }
