@@ -67,7 +67,7 @@ check-lint:
 
 # Import rules, names and sizes, and every path that the docs name.
 check-rules:
-	go test -count=1 ./internal/rules
+	go test -count=1 ./internal/archtest
 
 check-generated:
 	scripts/check-generated.sh
