@@ -135,17 +135,17 @@ func TestValuesAreTypedAsTheyStand(t *testing.T) {
 		}
 	}
 	for yaml, want := range map[string]string{
-		"0755":               "quotes",
-		"012345678901":       "quotes",
-		"+4912345":           "quotes",
-		".inf":               "not a number that JSON has",
-		"!!binary aGVsbG8=":  "tag",
-		"!Ref x":             "tag",
-		"{? [a] : b}":        "key that is no text",
-		"{a: 1, a: 2}":       "is there twice",
-		"[&x 1, *y]":         "unknown anchor",
-		`"a\0b"`:             "zero byte",
-		"&a [*a]":            "anchor",
+		"0755":              "quotes",
+		"012345678901":      "quotes",
+		"+4912345":          "quotes",
+		".inf":              "not a number that JSON has",
+		"!!binary aGVsbG8=": "tag",
+		"!Ref x":            "tag",
+		"{? [a] : b}":       "key that is no text",
+		"{a: 1, a: 2}":      "is there twice",
+		"[&x 1, *y]":        "unknown anchor",
+		`"a\0b"`:            "zero byte",
+		"&a [*a]":           "anchor",
 		"[" + strings.Repeat("[", 80) + strings.Repeat("]", 80) + "]": "nested",
 	} {
 		if got, err := value(t, yaml); err == nil || !strings.Contains(got, want) {
