@@ -13,9 +13,8 @@ export GOFLAGS := $(strip $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false)
 # Engines read this file if it is named and complain if it is missing. No test and no check wants one.
 unexport TF_CLI_CONFIG_FILE
 
-TEST_PARALLEL ?= 2
-TEST_TIMEOUT  ?= 20m
-TEST_FLAGS    ?=
+TEST_TIMEOUT ?= 20m
+TEST_FLAGS   ?=
 
 .PHONY: help
 help: ## List the targets
@@ -34,7 +33,7 @@ test: ## Run all tests with the race detector, after installing what they need
 	scripts/prerequisites.sh
 	@tofu=$$(scripts/engines.sh opentofu) && terraform=$$(scripts/engines.sh terraform) && set -x && \
 	LEGWORK_TEST_TOFU="$$tofu" LEGWORK_TEST_TERRAFORM="$$terraform" \
-	go test -race -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 .PHONY: bench
 bench: build ## Measure speed and memory, and print each figure beside its limit
@@ -54,7 +53,7 @@ check: check-format check-vet check-lint check-rules check-generated check-tidy 
 .PHONY: check-format check-vet check-lint check-rules check-generated check-tidy check-scripts
 
 check-format:
-	@unformatted=$$(git ls-files --cached --others --exclude-standard '*.go' | xargs -r ls -d 2>/dev/null | xargs -r gofmt -l) || exit 1; \
+	@unformatted=$$(gofmt -l .); \
 	if [[ -n $$unformatted ]]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 
 check-vet:
