@@ -1,0 +1,190 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"legwork/internal/fault"
+)
+
+// Instance is one connected (or once connected) Runner process of a Runner record.
+type Instance struct {
+	ID, OrganizationID, RunnerID, Name string
+	KeyHash                            []byte // SHA-256 of the Instance key
+	Version, OS, Arch                  string
+	Capability, Capacity               int
+	Engines, Labels                    map[string]string
+	Draining                           bool
+	SessionID                          string // of the living or last Session
+	ServerID                           string // that holds it
+	Connected                          bool
+	LastSeen                           time.Time
+	CreatedAt                          time.Time
+}
+
+// instanceDoc is what an Instance said of itself, as it is stored.
+type instanceDoc struct {
+	Version    string            `json:"version,omitempty"`
+	OS         string            `json:"os,omitempty"`
+	Arch       string            `json:"arch,omitempty"`
+	Capability int               `json:"capability,omitempty"`
+	Capacity   int               `json:"capacity,omitempty"`
+	Engines    map[string]string `json:"engines,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Draining   bool              `json:"draining,omitempty"`
+}
+
+const selectInstance = `SELECT id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc
+	FROM instances`
+
+func scanInstance(r row) (i Instance, err error) {
+	var seen, created int64
+	var doc []byte
+	err = r.Scan(&i.ID, &i.OrganizationID, &i.RunnerID, &i.Name, &i.KeyHash, &i.SessionID, &i.ServerID, &i.Connected, &seen, &created, &doc)
+	if err != nil {
+		return i, err
+	}
+	var d instanceDoc
+	if err := json.Unmarshal(doc, &d); err != nil {
+		return i, fmt.Errorf("read an Instance: %w", err)
+	}
+	i.LastSeen, i.CreatedAt = moment(seen), moment(created)
+	i.Version, i.OS, i.Arch, i.Capability, i.Capacity = d.Version, d.OS, d.Arch, d.Capability, d.Capacity
+	i.Engines, i.Labels, i.Draining = d.Engines, d.Labels, d.Draining
+	return i, nil
+}
+
+// Instances gives the Instances of a Runner, or of all Runners when runnerID is empty, by name.
+func (tx *Tx) Instances(org, runnerID string) ([]Instance, error) {
+	return list(tx, scanInstance, selectInstance+" WHERE org = $1 AND ($2 = '' OR runner_id = $2) ORDER BY name, id", org, runnerID)
+}
+
+// InstanceByName finds an Instance of a Runner, locked until the end of an Update.
+func (tx *Tx) InstanceByName(runnerID, name string) (Instance, error) {
+	return need(tx, absent("Instance", "instance", name), scanInstance,
+		selectInstance+" WHERE runner_id = $1 AND name = $2"+tx.forUpdate(), runnerID, name)
+}
+
+// Instance finds an Instance by its id.
+func (tx *Tx) Instance(org, id string) (Instance, error) {
+	return need(tx, absent("Instance", "instance", id), scanInstance, selectInstance+" WHERE org = $1 AND id = $2", org, id)
+}
+
+// PutInstance creates the Instance when its ID is empty, else replaces it. It sets ID and CreatedAt.
+func (tx *Tx) PutInstance(i *Instance) error {
+	doc, err := document(instanceDoc{
+		Version: i.Version, OS: i.OS, Arch: i.Arch, Capability: i.Capability, Capacity: i.Capacity,
+		Engines: i.Engines, Labels: i.Labels, Draining: i.Draining,
+	})
+	if err != nil {
+		return err
+	}
+	if i.ID == "" {
+		return tx.createInstance(i, doc)
+	}
+	n, err := tx.exec(`UPDATE instances SET key_hash = $3, session_id = $4, server_id = $5, connected = $6, last_seen = $7, doc = $8
+		WHERE org = $1 AND id = $2`, i.OrganizationID, i.ID, blob(i.KeyHash), i.SessionID, i.ServerID, i.Connected, micros(i.LastSeen), doc)
+	if err == nil && n == 0 {
+		err = absent("Instance", "instance", i.ID)
+	}
+	return err
+}
+
+func (tx *Tx) createInstance(i *Instance, doc string) error {
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	var n int64
+	trouble, err := tx.guarded(func() (err error) {
+		n, err = tx.exec(`INSERT INTO instances (id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`,
+			id, i.OrganizationID, i.RunnerID, i.Name, blob(i.KeyHash), i.SessionID, i.ServerID, i.Connected, micros(i.LastSeen), micros(tx.now), doc)
+		return err
+	})
+	switch {
+	case trouble == brokenReference:
+		return absent("Runner", "runner", i.RunnerID).WithCause(err)
+	case err == nil && n == 0:
+		return taken("Instance", "instance", i.Name)
+	case err == nil:
+		i.ID, i.CreatedAt = id, tx.now
+	}
+	return err
+}
+
+// blob stores no bytes as an empty value, not as none.
+func blob(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// DeleteInstance deletes an Instance that is not connected; a connected one is a fault.Conflict.
+func (tx *Tx) DeleteInstance(org, id string) error {
+	i, err := tx.Instance(org, id)
+	if err != nil {
+		return err
+	}
+	if i.Connected {
+		return fault.New(fault.Conflict, "instance_connected", "the Instance %q is connected", i.Name).WithHint("stop its Runner first")
+	}
+	_, err = tx.exec("DELETE FROM instances WHERE org = $1 AND id = $2 AND NOT connected", org, id)
+	return err
+}
+
+// TouchInstances writes LastSeen of many Sessions at once.
+func (tx *Tx) TouchInstances(sessionIDs []string, at time.Time) error {
+	const most = 256
+	for len(sessionIDs) > 0 {
+		n := min(most, len(sessionIDs))
+		size := rounded(n, most)
+		args := []any{micros(at)}
+		for i := range size {
+			args = append(args, sessionIDs[min(i, n-1)])
+		}
+		if _, err := tx.exec("UPDATE instances SET last_seen = $1 WHERE session_id IN ("+marks(2, size)+")", args...); err != nil {
+			return err
+		}
+		sessionIDs = sessionIDs[n:]
+	}
+	return nil
+}
+
+// EndSession marks an Instance disconnected if it is still in that Session.
+func (tx *Tx) EndSession(sessionID string, at time.Time) error {
+	_, err := tx.exec("UPDATE instances SET connected = FALSE, last_seen = $2 WHERE session_id = $1 AND connected", sessionID, micros(at))
+	return err
+}
+
+// BeatServer renews this Server's lease row.
+func (tx *Tx) BeatServer(id string, until time.Time) error {
+	_, err := tx.exec(`INSERT INTO servers (id, lease_until) VALUES ($1, $2)
+		ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until`, id, micros(until))
+	return err
+}
+
+// EndDeadServers removes the Servers whose lease is over and marks their Sessions disconnected. It gives the ids of
+// the Runners concerned, each once.
+func (tx *Tx) EndDeadServers(now time.Time) (runnerIDs []string, err error) {
+	dead, err := list(tx, value[string], "DELETE FROM servers WHERE lease_until < $1 RETURNING id", micros(now))
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, server := range dead {
+		runners, err := list(tx, value[string], "UPDATE instances SET connected = FALSE WHERE server_id = $1 AND connected RETURNING runner_id", server)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range runners {
+			if !seen[id] {
+				seen[id] = true
+				runnerIDs = append(runnerIDs, id)
+			}
+		}
+	}
+	return runnerIDs, nil
+}

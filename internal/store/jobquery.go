@@ -1,0 +1,116 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"legwork/internal/work"
+)
+
+// JobFilter narrows a listing of Jobs. Zero fields match all.
+type JobFilter struct {
+	Statuses     []work.Status
+	ModuleID     string
+	RunnerID     string
+	BeforeNumber int64 // for paging: only Jobs with a smaller number
+	Limit        int   // 1 to 1000; 0 = 100
+}
+
+// Jobs lists Jobs of an Organization, newest first.
+func (tx *Tx) Jobs(org string, f JobFilter) ([]*work.Job, error) {
+	where, args := []string{"org = $1"}, []any{org}
+	arg := func(condition string, v any) {
+		args = append(args, v)
+		where = append(where, fmt.Sprintf(condition, len(args)))
+	}
+	if f.ModuleID != "" {
+		arg("module_id = $%d", f.ModuleID)
+	}
+	if f.RunnerID != "" {
+		arg("runner_id = $%d", f.RunnerID)
+	}
+	if f.BeforeNumber > 0 {
+		arg("number < $%d", f.BeforeNumber)
+	}
+	if len(f.Statuses) > 0 {
+		where = append(where, fmt.Sprintf("status IN (%s)", marks(len(args)+1, len(f.Statuses))))
+		alive := true
+		for _, s := range f.Statuses {
+			args = append(args, string(s))
+			alive = alive && !s.Terminal()
+		}
+		if alive { // few among very many: there is an index of those
+			where = append(where, "phase < 2")
+		}
+	}
+	args = append(args, bounded(f.Limit, 100, 1000))
+	return list(tx, scanJob, fmt.Sprintf("%s WHERE %s ORDER BY number DESC LIMIT $%d", selectJob, strings.Join(where, " AND "), len(args)), args...)
+}
+
+// bounded gives n between 1 and most; 0 and less mean usual.
+func bounded(n, usual, most int) int {
+	if n <= 0 {
+		n = usual
+	}
+	return min(n, most)
+}
+
+// QueuedJobs gives what waits in all Organizations, oldest first. limit is at most 1000, 0 = 1000.
+func (tx *Tx) QueuedJobs(limit int) ([]*work.Job, error) {
+	return list(tx, scanJob, selectJob+" WHERE phase = 0 ORDER BY queued_at, number LIMIT $1", bounded(limit, 1000, 1000))
+}
+
+// BoundJobs gives the Jobs that are bound to an Instance, oldest first.
+func (tx *Tx) BoundJobs(instanceID string) ([]*work.Job, error) {
+	return list(tx, scanJob, selectJob+" WHERE phase = 1 AND instance_id = $1 ORDER BY number", instanceID)
+}
+
+// ModuleBusy gives the Job that is bound for the Module, or nil. In an Update the Module's queue and Binding
+// stay as they are until its end, as far as others ask first, too.
+func (tx *Tx) ModuleBusy(moduleID string) (*work.Job, error) {
+	if err := tx.lock("module " + moduleID); err != nil {
+		return nil, err
+	}
+	j, _, err := find(tx, scanJob, selectJob+" WHERE phase = 1 AND module_id = $1", moduleID)
+	return j, err
+}
+
+// QueuedOf gives the oldest queued Job of the Module with the same action, or nil. It locks as ModuleBusy does.
+func (tx *Tx) QueuedOf(moduleID string, a work.Action) (*work.Job, error) {
+	if err := tx.lock("module " + moduleID); err != nil {
+		return nil, err
+	}
+	j, _, err := find(tx, scanJob, selectJob+" WHERE phase = 0 AND module_id = $1 AND action = $2 ORDER BY queued_at, number LIMIT 1",
+		moduleID, string(a))
+	return j, err
+}
+
+// DueJobs gives bound Jobs whose lease, recovery window or approval window is over, the longest over first. limit is at
+// most 1000, 0 = 1000.
+func (tx *Tx) DueJobs(now time.Time, limit int) ([]*work.Job, error) {
+	return list(tx, scanJob, selectJob+" WHERE due_at <= $1 ORDER BY due_at LIMIT $2", micros(now), bounded(limit, 1000, 1000))
+}
+
+// CountJobs counts the Jobs of an Organization by status; a status without Jobs is missing.
+func (tx *Tx) CountJobs(org string) (map[work.Status]int, error) {
+	type count struct {
+		status work.Status
+		n      int
+	}
+	scan := func(r row) (c count, err error) {
+		err = r.Scan(&c.status, &c.n)
+		return c, err
+	}
+	counts := map[work.Status]int{}
+	for _, condition := range []string{"phase < 2", "phase = 2"} { // one index each
+		all, err := list(tx, scan, "SELECT status, count(*) FROM jobs WHERE org = $1 AND "+condition+" GROUP BY status", org)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range all {
+			counts[c.status] += c.n
+		}
+	}
+	return counts, nil
+}

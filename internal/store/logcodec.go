@@ -1,0 +1,334 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"legwork/internal/work"
+)
+
+// A chunk is a sequence of runs. A run is records of one Attempt and Step that follow one another:
+//
+//	run    = attempt step first-seq count time record...   (uvarints; time a varint of microseconds since 1970)
+//	record = length<<3|partial<<2|stream  time  bytes       (uvarint; varint of microseconds since the one before)
+//
+// Runs can simply be put behind one another, so that an open chunk grows without being read. A chunk is stored as a
+// frame: zstd, or for small ones a zero byte and the chunk as it is.
+
+const (
+	// chunkMost is about how many bytes a chunk holds: what has to be unpacked to read one record.
+	chunkMost = 256 << 10
+	// tailMost is up to how many bytes the records of small batches are gathered before they become a chunk. The
+	// tail is written anew with every batch.
+	tailMost = 16 << 10
+	// packedLeast is the size below which compression is not worth it.
+	packedLeast = 256
+	// unpackedMost bounds what a frame may unpack to.
+	unpackedMost = 1 << 20
+	recordHead   = 16 // bytes of a record beside its data, at most
+	rawFrame     = 0  // first byte of a frame that is not compressed; zstd's is 0x28
+)
+
+// LogLine is one stored record. Pos is its place in the Job's log, rising by one from 1 in the order of storing.
+type LogLine struct {
+	Pos     int64
+	Attempt int
+	Step    int
+	work.Record
+}
+
+// LogChunk is a run of records stored together.
+type LogChunk struct {
+	First, Count int64  // positions
+	Data         []byte // a frame: zstd, or a zero byte and the plain chunk
+}
+
+var errBadChunk = errors.New("damaged chunk of a log")
+
+// zstdWriter and zstdReader hold no state between calls and are safe for concurrent use.
+var (
+	zstdWriter = sync.OnceValue(func() *zstd.Encoder {
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(chunkMost),
+			zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(true))
+		if err != nil {
+			panic(err) // the options above are constant
+		}
+		return w
+	})
+	zstdReader = sync.OnceValue(func() *zstd.Decoder {
+		r, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(unpackedMost), zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)),
+			zstd.WithDecoderLowmem(true))
+		if err != nil {
+			panic(err)
+		}
+		return r
+	})
+)
+
+// frame packs a chunk for storing.
+func frame(chunk []byte) []byte {
+	if len(chunk) >= packedLeast {
+		return zstdWriter().EncodeAll(chunk, make([]byte, 0, len(chunk)/4))
+	}
+	return append([]byte{rawFrame}, chunk...)
+}
+
+// unframe gives the chunk of a frame.
+func unframe(data []byte) ([]byte, error) {
+	if len(data) > 0 && data[0] == rawFrame {
+		return data[1:], nil
+	}
+	chunk, err := zstdReader().DecodeAll(data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadChunk, err)
+	}
+	return chunk, nil
+}
+
+// appendRun puts records of one Step, with sequence numbers from seq on, behind a chunk.
+func appendRun(chunk []byte, attempt, step int, seq uint64, records []work.Record) []byte {
+	last := records[0].Time.UnixMicro()
+	chunk = binary.AppendUvarint(chunk, uint64(attempt))
+	chunk = binary.AppendUvarint(chunk, uint64(step))
+	chunk = binary.AppendUvarint(chunk, seq)
+	chunk = binary.AppendUvarint(chunk, uint64(len(records)))
+	chunk = binary.AppendVarint(chunk, last)
+	for i := range records {
+		r := &records[i]
+		head := uint64(len(r.Data))<<3 | uint64(r.Stream)&3
+		if r.Partial {
+			head |= 4
+		}
+		now := r.Time.UnixMicro()
+		chunk = binary.AppendUvarint(chunk, head)
+		chunk = binary.AppendVarint(chunk, now-last)
+		chunk = append(chunk, r.Data...)
+		last = now
+	}
+	return chunk
+}
+
+// appendLines puts lines of any Steps behind a chunk.
+func appendLines(chunk []byte, lines []LogLine) []byte {
+	for len(lines) > 0 {
+		first := lines[0]
+		n := 1
+		for n < len(lines) && lines[n].Attempt == first.Attempt && lines[n].Step == first.Step && lines[n].Seq == first.Seq+uint64(n) {
+			n++
+		}
+		run := make([]work.Record, n)
+		for i := range run {
+			run[i] = lines[i].Record
+		}
+		chunk = appendRun(chunk, first.Attempt, first.Step, first.Seq, run)
+		lines = lines[n:]
+	}
+	return chunk
+}
+
+// reader takes numbers and bytes from a chunk; what is not there makes it bad.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	r.skip(n)
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	r.skip(n)
+	return v
+}
+
+func (r *reader) skip(n int) {
+	if n <= 0 || n > len(r.rest) {
+		r.bad, r.rest = true, nil
+		return
+	}
+	r.rest = r.rest[n:]
+}
+
+func (r *reader) bytes(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.bad, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+// small reads a number that must be below a million, such as an Attempt.
+func (r *reader) small() int {
+	v := r.uvarint()
+	if v > 1e6 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	return int(v)
+}
+
+// eachLine calls visit with the lines of a chunk whose first has the position pos, until visit returns false. The bytes of
+// the lines are those of the chunk.
+func eachLine(chunk []byte, pos int64, visit func(LogLine) bool) error {
+	r := &reader{rest: chunk}
+	for len(r.rest) > 0 {
+		line := LogLine{Pos: pos, Attempt: r.small(), Step: r.small()}
+		line.Seq = r.uvarint()
+		count, at := r.uvarint(), r.varint()
+		for range count {
+			head := r.uvarint()
+			at += r.varint()
+			line.Data = r.bytes(head >> 3)
+			if r.bad {
+				return errBadChunk
+			}
+			line.Stream, line.Partial, line.Time = work.Stream(head&3), head&4 != 0, time.UnixMicro(at).UTC()
+			if !visit(line) {
+				return nil
+			}
+			line.Pos++
+			line.Seq++
+		}
+		pos = line.Pos
+	}
+	if r.bad {
+		return errBadChunk
+	}
+	return nil
+}
+
+// linesAfter unpacks the lines of a frame that follow a position.
+func linesAfter(c LogChunk, after int64) ([]LogLine, error) {
+	chunk, err := unframe(c.Data)
+	if err != nil {
+		return nil, err
+	}
+	var lines []LogLine
+	err = eachLine(chunk, c.First, func(l LogLine) bool {
+		if l.Pos > after {
+			lines = append(lines, l)
+		}
+		return true
+	})
+	return lines, err
+}
+
+// trimmed gives the part of a chunk that follows a position.
+func trimmed(c LogChunk, after int64) (LogChunk, error) {
+	if c.First > after {
+		return c, nil
+	}
+	lines, err := linesAfter(c, after)
+	return LogChunk{First: after + 1, Count: int64(len(lines)), Data: frame(appendLines(nil, lines))}, err
+}
+
+// packer makes chunks out of batches.
+type packer struct {
+	open   []byte // the chunk that is being filled
+	first  int64  // position of its first record
+	next   int64  // position of the next record
+	chunks []LogChunk
+}
+
+// add puts records of one Step behind what is there.
+func (p *packer) add(attempt, step int, seq uint64, records []work.Record) {
+	for len(records) > 0 {
+		n := fitting(records, chunkMost-len(p.open))
+		if n == 0 {
+			if len(p.open) > 0 {
+				p.cut()
+				continue
+			}
+			n = 1
+		}
+		p.open = appendRun(p.open, attempt, step, seq, records[:n])
+		p.next += int64(n)
+		seq += uint64(n)
+		records = records[n:]
+	}
+	if len(p.open) >= tailMost {
+		p.cut()
+	}
+}
+
+// fitting counts the records that go into that many bytes.
+func fitting(records []work.Record, room int) int {
+	for i := range records {
+		if room -= len(records[i].Data) + recordHead; room < 0 {
+			return i
+		}
+	}
+	return len(records)
+}
+
+// cut closes the open chunk.
+func (p *packer) cut() {
+	p.chunks = append(p.chunks, LogChunk{First: p.first, Count: p.next - p.first, Data: frame(p.open)})
+	p.open, p.first = p.open[:0], p.next
+}
+
+// LogHead is how much of one Step's log is stored: every record before Next.
+type LogHead struct {
+	Step int
+	Next uint64
+}
+
+// heads tells how much of the log of each Step of each Attempt is stored.
+type heads []headOf
+
+type headOf struct {
+	attempt, step int
+	next          uint64
+}
+
+// of finds a Step; next is 1 when nothing of it is stored.
+func (h heads) of(attempt, step int) (i int, next uint64) {
+	i = slices.IndexFunc(h, func(e headOf) bool { return e.attempt == attempt && e.step == step })
+	if i < 0 {
+		return i, 1
+	}
+	return i, h[i].next
+}
+
+// set notes how much of a Step is stored.
+func (h heads) set(attempt, step int, next uint64) heads {
+	i, _ := h.of(attempt, step)
+	if i < 0 {
+		return append(h, headOf{attempt, step, next})
+	}
+	h[i].next = next
+	return h
+}
+
+func (h heads) encode() []byte {
+	b := make([]byte, 0, 8*len(h))
+	for _, e := range h {
+		b = binary.AppendUvarint(b, uint64(e.attempt))
+		b = binary.AppendUvarint(b, uint64(e.step))
+		b = binary.AppendUvarint(b, e.next)
+	}
+	return b
+}
+
+func decodeHeads(b []byte) (h heads, err error) {
+	r := &reader{rest: b}
+	for len(r.rest) > 0 {
+		h = append(h, headOf{r.small(), r.small(), r.uvarint()})
+	}
+	if r.bad {
+		return nil, errBadChunk
+	}
+	return h, nil
+}

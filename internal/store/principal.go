@@ -1,0 +1,177 @@
+package store
+
+import (
+	"time"
+
+	"legwork/internal/fault"
+)
+
+// ServicePrincipal is who a Runner or a program logs in as.
+type ServicePrincipal struct {
+	ID, OrganizationID, Name, ClientID string
+	Role                               string // "runner", "owner", "operator", "viewer"
+	CreatedAt                          time.Time
+}
+
+// Credential is one client secret of a Service principal, or a bearer token (Kind "token").
+type Credential struct {
+	ID, PrincipalID, Name            string
+	Kind                             string // "secret" or "token"
+	Hash                             []byte // SHA-256; the secrets are random and long
+	CreatedAt, ExpiresAt, LastUsedAt time.Time
+}
+
+const principalColumns = "p.id, p.org, p.name, p.client_id, p.role, p.created_at"
+
+const selectPrincipal = "SELECT " + principalColumns + " FROM service_principals p WHERE p.org = $1"
+
+func scanPrincipal(r row) (p ServicePrincipal, err error) {
+	var created int64
+	err = r.Scan(&p.ID, &p.OrganizationID, &p.Name, &p.ClientID, &p.Role, &created)
+	p.CreatedAt = moment(created)
+	return p, err
+}
+
+// PutPrincipal creates the Service principal when its ID is empty, else replaces it. It sets ID and CreatedAt.
+func (tx *Tx) PutPrincipal(p *ServicePrincipal) error {
+	if p.ID != "" {
+		return tx.replacePrincipal(p)
+	}
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	n, err := tx.exec(`INSERT INTO service_principals (id, org, name, client_id, role, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, id, p.OrganizationID, p.Name, p.ClientID, p.Role, micros(tx.now))
+	switch {
+	case tx.d.trouble(err) == brokenReference:
+		return absent("Organization", "organization", p.OrganizationID).WithCause(err)
+	case err != nil:
+		return err
+	case n == 0:
+		return taken("Service principal", "principal", p.ClientID)
+	}
+	p.ID, p.CreatedAt = id, tx.now
+	return nil
+}
+
+func (tx *Tx) replacePrincipal(p *ServicePrincipal) error {
+	var n int64
+	trouble, err := tx.guarded(func() (err error) {
+		n, err = tx.exec("UPDATE service_principals SET name = $3, client_id = $4, role = $5 WHERE org = $1 AND id = $2",
+			p.OrganizationID, p.ID, p.Name, p.ClientID, p.Role)
+		return err
+	})
+	if trouble == brokenUnique {
+		return taken("Service principal", "principal", p.ClientID).WithCause(err)
+	}
+	if err == nil && n == 0 {
+		return absent("Service principal", "principal", p.ID)
+	}
+	return err
+}
+
+// Principal finds a Service principal by its id.
+func (tx *Tx) Principal(org, id string) (ServicePrincipal, error) {
+	return need(tx, absent("Service principal", "principal", id), scanPrincipal, selectPrincipal+" AND p.id = $2", org, id)
+}
+
+// PrincipalByClientID finds a Service principal by what it logs in as.
+func (tx *Tx) PrincipalByClientID(org, clientID string) (ServicePrincipal, error) {
+	return need(tx, absent("Service principal", "principal", clientID), scanPrincipal, selectPrincipal+" AND p.client_id = $2", org, clientID)
+}
+
+// DeletePrincipal deletes a Service principal with its Credentials.
+func (tx *Tx) DeletePrincipal(org, id string) error {
+	return tx.remove("Service principal", "principal", "service_principals", org, id)
+}
+
+const credentialColumns = "c.id, c.principal_id, c.name, c.kind, c.hash, c.created_at, c.expires_at, c.last_used_at"
+
+// credentialDest gives where the columns of a Credential go, and what sets its times once they are scanned.
+func credentialDest(c *Credential) (dest []any, times func()) {
+	var created, expires, used int64
+	dest = []any{&c.ID, &c.PrincipalID, &c.Name, &c.Kind, &c.Hash, &created, &expires, &used}
+	return dest, func() { c.CreatedAt, c.ExpiresAt, c.LastUsedAt = moment(created), moment(expires), moment(used) }
+}
+
+// PutCredential creates the Credential when its ID is empty, else replaces its name and its time of expiry. It sets ID
+// and CreatedAt.
+func (tx *Tx) PutCredential(c *Credential) error {
+	if c.ID != "" {
+		n, err := tx.exec("UPDATE credentials SET name = $3, expires_at = $4 WHERE principal_id = $1 AND id = $2",
+			c.PrincipalID, c.ID, c.Name, micros(c.ExpiresAt))
+		if err == nil && n == 0 {
+			err = absent("Credential", "credential", c.ID)
+		}
+		return err
+	}
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	var n int64
+	trouble, err := tx.guarded(func() (err error) {
+		n, err = tx.exec(`INSERT INTO credentials (id, principal_id, name, kind, hash, created_at, expires_at, last_used_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+			id, c.PrincipalID, c.Name, c.Kind, c.Hash, micros(tx.now), micros(c.ExpiresAt), micros(c.LastUsedAt))
+		return err
+	})
+	switch {
+	case trouble == brokenReference:
+		return absent("Service principal", "principal", c.PrincipalID).WithCause(err)
+	case err != nil:
+		return err
+	case n == 0:
+		return fault.New(fault.Conflict, "credential_exists", "there is already a Credential with that secret")
+	}
+	c.ID, c.CreatedAt = id, tx.now
+	return nil
+}
+
+// Credentials gives the Credentials of a Service principal, oldest first.
+func (tx *Tx) Credentials(principalID string) ([]Credential, error) {
+	scan := func(r row) (c Credential, err error) {
+		dest, times := credentialDest(&c)
+		err = r.Scan(dest...)
+		times()
+		return c, err
+	}
+	return list(tx, scan, "SELECT "+credentialColumns+" FROM credentials c WHERE c.principal_id = $1 ORDER BY c.created_at, c.id", principalID)
+}
+
+// CredentialByHash finds a Credential, and whose it is, by the hash of its secret. Whether it has expired is for the
+// caller to see.
+func (tx *Tx) CredentialByHash(kind string, hash []byte) (Credential, ServicePrincipal, error) {
+	type both struct {
+		c Credential
+		p ServicePrincipal
+	}
+	scan := func(r row) (b both, err error) {
+		var created int64
+		dest, times := credentialDest(&b.c)
+		err = r.Scan(append(dest, &b.p.ID, &b.p.OrganizationID, &b.p.Name, &b.p.ClientID, &b.p.Role, &created)...)
+		times()
+		b.p.CreatedAt = moment(created)
+		return b, err
+	}
+	missing := fault.New(fault.NotFound, "credential_not_found", "there is no such Credential")
+	b, err := need(tx, missing, scan, "SELECT "+credentialColumns+", "+principalColumns+`
+		FROM credentials c JOIN service_principals p ON p.id = c.principal_id WHERE c.kind = $1 AND c.hash = $2`, kind, hash)
+	return b.c, b.p, err
+}
+
+// TouchCredential notes when a Credential was last used.
+func (tx *Tx) TouchCredential(id string, at time.Time) error {
+	_, err := tx.exec("UPDATE credentials SET last_used_at = $2 WHERE id = $1", id, micros(at))
+	return err
+}
+
+// DeleteCredential deletes a Credential of a Service principal.
+func (tx *Tx) DeleteCredential(principalID, id string) error {
+	n, err := tx.exec("DELETE FROM credentials WHERE principal_id = $1 AND id = $2", principalID, id)
+	if err == nil && n == 0 {
+		err = absent("Credential", "credential", id)
+	}
+	return err
+}
