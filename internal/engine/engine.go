@@ -35,8 +35,9 @@ type Command struct {
 	Argv []string
 	Env  []string // the whole environment; Workspace.Env plus what the engine adds
 	OK   []int    // exit codes that mean success; nil means 0 alone
-	// Exclusive names a host-wide lock the command needs while it runs ("" for none), such as a cache
-	// that two commands must not write at once.
+	// Exclusive is the absolute path of a lock file ("" for none). The caller holds an exclusive flock on
+	// it, host-wide, while the command runs: such as for a cache that two commands must not write at once.
+	// Its folder exists.
 	Exclusive string
 }
 
@@ -54,12 +55,13 @@ type Engine interface {
 	// "engine_missing" when there is none.
 	Find(ctx context.Context, dirs []string) (Tool, error)
 
-	// Command gives what to start for a Step. ok is false when the Step needs no command.
-	// It may write files below w.JobDir.
+	// Command gives what to start for a Step. ok is false when the Step needs no command; Result is called
+	// all the same then, with a zero Exit. It may write files below w.JobDir and w.Cache.
 	Command(ctx context.Context, step work.StepKind, w Workspace) (c Command, ok bool, err error)
 
-	// Result reads what a Step's command made, after it ended with one of Command.OK: the plan, the outputs.
-	// It may run short, repeatable programs of its own (show -json, output -json).
+	// Result reads what a Step's command made: the plan, the outputs. It may run short, repeatable programs
+	// of its own (show -json, output -json). A command that did not end well gives the result of Failed; an
+	// error means that what the command made cannot be read.
 	Result(ctx context.Context, step work.StepKind, w Workspace, exit Exit) (work.StepResult, error)
 }
 

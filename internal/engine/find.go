@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"legwork/internal/fault"
+)
+
+// LookUp finds the first of the programs that stands in dirs or else on PATH, and gives its absolute path.
+// All names are tried in a folder before the next folder is. Relative folders are skipped: what
+// they mean would depend on where a Job happens to run.
+func LookUp(names, dirs []string) (path string, ok bool) {
+	for _, dir := range append(append([]string(nil), dirs...), filepath.SplitList(os.Getenv("PATH"))...) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		for _, name := range names {
+			path := filepath.Join(dir, name)
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return path, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Missing is the fault of an engine whose program is not there.
+func Missing(engine string, names []string) error {
+	return fault.New(fault.NotFound, "engine_missing", "%s is not installed on this host: no program named %s was found", engine, strings.Join(names, " or ")).
+		WithHint("install it on the Runner's host, or name its folder in Engine.AdditionalBinaryPaths of the Runner's settings")
+}
+
+// Versions remembers what a program said of its version, until its file changes. It may be used by
+// several goroutines; the zero value is ready.
+type Versions struct {
+	mu    sync.Mutex
+	known map[string]knownVersion
+}
+
+type knownVersion struct {
+	modified time.Time
+	size     int64
+	version  string
+}
+
+// Of gives the version of the program at path; ask is called when it is not known yet.
+func (v *Versions) Of(ctx context.Context, path string, ask func(ctx context.Context, path string) (string, error)) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("look at %s: %w", path, err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	k, ok := v.known[path]
+	if ok && k.modified.Equal(info.ModTime()) && k.size == info.Size() {
+		return k.version, nil
+	}
+	version, err := ask(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	if v.known == nil {
+		v.known = map[string]knownVersion{}
+	}
+	v.known[path] = knownVersion{modified: info.ModTime(), size: info.Size(), version: version}
+	return version, nil
+}

@@ -1,0 +1,84 @@
+package terraform
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"legwork/internal/engine"
+	"legwork/internal/fault"
+)
+
+// forgetPlan removes the plan of an earlier run of the Step, so that a plan that fails leaves none behind.
+func forgetPlan(w engine.Workspace) error {
+	for _, name := range []string{planFile, hashFile} {
+		if err := os.Remove(filepath.Join(w.JobDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the former plan: %w", err)
+		}
+	}
+	return nil
+}
+
+// recordPlan hashes the plan file and keeps the hash beside it.
+func recordPlan(w engine.Workspace) (string, error) {
+	sum, err := hashOf(filepath.Join(w.JobDir, planFile))
+	if err != nil {
+		return "", fmt.Errorf("hash the plan: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(w.JobDir, hashFile), []byte(sum+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("record the hash of the plan: %w", err)
+	}
+	return sum, nil
+}
+
+// verifyPlan tells whether the plan file is the very one that the plan Step made and, where an approval was
+// asked for, the approved one.
+func verifyPlan(w engine.Workspace) error {
+	recorded, err := os.ReadFile(filepath.Join(w.JobDir, hashFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return planGone(err)
+	}
+	if err != nil {
+		return fmt.Errorf("read the recorded hash of the plan: %w", err)
+	}
+	sum, err := hashOf(filepath.Join(w.JobDir, planFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return planGone(err)
+	}
+	if err != nil {
+		return fmt.Errorf("hash the plan: %w", err)
+	}
+	if sum != strings.TrimSpace(string(recorded)) {
+		return fault.New(fault.Conflict, "plan_changed", "the plan file is not the one that the plan Step made").
+			WithHint("find out what wrote into the Job's folder on the Runner's host, then run the Job again")
+	}
+	if w.Spec != nil && w.Spec.PlanHash != "" && sum != w.Spec.PlanHash {
+		return fault.New(fault.Conflict, "plan_not_approved", "the plan on the Runner's host is not the approved one").
+			WithHint("run the Job again and approve its plan")
+	}
+	return nil
+}
+
+func planGone(cause error) error {
+	return fault.New(fault.Conflict, "plan_missing", "there is no plan to apply on the Runner's host").
+		WithHint("run the Job again").WithCause(cause)
+}
+
+func hashOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
