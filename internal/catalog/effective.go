@@ -20,9 +20,9 @@ import (
 func Effective(m ModuleSpec, d Defaults) ModuleSpec {
 	e := m
 	e.Engine = cmp.Or(m.Engine, d.Engine)
-	e.RunnerLabels = maps.Clone(m.RunnerLabels)
+	e.RunnerLabels = cloneTexts(m.RunnerLabels)
 	if m.Runner == "" && len(m.RunnerLabels) == 0 {
-		e.Runner, e.RunnerLabels = d.Runner, maps.Clone(d.RunnerLabels)
+		e.Runner, e.RunnerLabels = d.Runner, cloneTexts(d.RunnerLabels)
 		e.RunnerInstanceName = cmp.Or(m.RunnerInstanceName, d.RunnerInstanceName)
 	}
 	e.Inputs = mergeBy(Input.key, m.inheritable(d.Inputs), m.Inputs)
@@ -35,6 +35,14 @@ func Effective(m ModuleSpec, d Defaults) ModuleSpec {
 		MaxAttempts:    cmp.Or(m.Limits.MaxAttempts, d.Limits.MaxAttempts),
 	}
 	return e
+}
+
+// cloneTexts copies a map; an empty one becomes none, so that the same Specs are equal.
+func cloneTexts(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return maps.Clone(m)
 }
 
 // inheritable leaves out the Inputs that would make the Module wait for itself.

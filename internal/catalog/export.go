@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +18,9 @@ import (
 func Export(s Snapshot) ([]byte, error) {
 	s = s.Sorted()
 	var b bytes.Buffer
+	if len(s.Stacks)+len(s.Namespaces)+len(s.Runners)+len(s.Modules)+len(s.Assignments) == 0 {
+		return nil, nil
+	}
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	for _, part := range []func(*yaml.Encoder) error{
@@ -162,6 +166,9 @@ func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, k, value)
 }
 
+// doubtful are the texts that readers of YAML 1.1 take for a boolean, a number or a time.
+var doubtful = regexp.MustCompile(`^([yY]|[nN]|(?i:yes|no|on|off)|[-+.0-9][-+.,:_0-9a-fA-FxXoTZ]*)$`)
+
 // textNode writes a text so that any reader of YAML, old or new, takes it for one: lines as a block
 // where that keeps every letter, what looks like something else in quotes.
 func textNode(s string) *yaml.Node {
@@ -172,7 +179,7 @@ func textNode(s string) *yaml.Node {
 		if fitsBlock(s) {
 			n.Style = yaml.LiteralStyle
 		}
-	case readPlain(s).kind != scalarText || s != strings.TrimSpace(s) || s == "<<":
+	case readPlain(s).kind != scalarText || s != strings.TrimSpace(s) || s == "<<" || doubtful.MatchString(s):
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n

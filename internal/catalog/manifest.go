@@ -65,7 +65,8 @@ func (m Manifest) Len() int {
 // and field, in one Fault of kind Invalid and code manifest_invalid; files over a limit of size give
 // kind TooLarge and code manifest_too_large, before anything is read. A file may hold several
 // documents, parted by ---. YAML is understood as version 1.2 has it (yes and 010 are text, or
-// refused where that is in doubt), with anchors and merge keys.
+// refused where that is in doubt), with anchors and merge keys. Files without any document declare
+// nothing, which is no problem.
 func ParseManifest(files []ManifestFile) (Manifest, error) {
 	if err := checkSizes(files); err != nil {
 		return Manifest{}, err
@@ -74,21 +75,11 @@ func ParseManifest(files []ManifestFile) (Manifest, error) {
 	for _, f := range files {
 		p.file(f)
 	}
-	if p.documents == 0 && len(p.problems) == 0 {
-		p.add(firstName(files), 0, "", "holds no document: one begins with `kind: Stack` or another kind")
-	}
 	p.problems = append(p.problems, duplicates(p.manifest)...)
 	if err := manifestFault(p.problems); err != nil {
 		return Manifest{}, err
 	}
 	return p.manifest, nil
-}
-
-func firstName(files []ManifestFile) string {
-	if len(files) == 0 {
-		return "manifest"
-	}
-	return files[0].Name
 }
 
 func checkSizes(files []ManifestFile) error {

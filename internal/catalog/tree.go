@@ -112,8 +112,8 @@ func (t *tree) engines() {
 			}
 			return n.At("defaults.engine"), "defaults.engine"
 		}
-		if !own && !inherits {
-			continue
+		if _, ok := t.namespaces[NamespacePath(e.Stack, e.Namespace)]; !ok || (!own && !inherits) {
+			continue // without its Namespace, which is said already, nothing is known of its engine
 		}
 		if e.Engine == "" {
 			where, field := at("engine")
