@@ -1,0 +1,103 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// startSize is the fixed size of a start record, padded with spaces. The room is taken before the
+// command starts, so that a full disk cannot keep its process number from being written.
+const startSize = 1024
+
+// startRecord identifies the process of a command. Pid 0 means that the keeper was about to start it.
+type startRecord struct {
+	ID      string    `json:"id"`
+	Pid     int       `json:"pid"`
+	Pgid    int       `json:"pgid"`
+	Session int       `json:"session"`
+	Birth   uint64    `json:"birth"` // start time of the process as the kernel counts it
+	Boot    string    `json:"boot"`  // of the kernel, as process numbers begin anew with it
+	Keeper  int       `json:"keeper"`
+	Started time.Time `json:"started"`
+}
+
+// claimStart writes the record of a command that is about to start. The file must not exist.
+func claimStart(path string, r startRecord) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("claiming start record: %w", err)
+	}
+	if err := errors.Join(writeStart(file, r), file.Close()); err != nil {
+		_ = os.Remove(path) // nothing was started
+		return err
+	}
+	return nil
+}
+
+// fillStart writes the record again, in place, now that the process is known.
+func fillStart(path string, r startRecord) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("filling start record: %w", err)
+	}
+	return errors.Join(writeStart(file, r), file.Close())
+}
+
+func writeStart(file *os.File, r startRecord) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding start record: %w", err)
+	}
+	for len(text) < startSize {
+		text = append(text, ' ')
+	}
+	if _, err := file.WriteAt(text, 0); err != nil {
+		return fmt.Errorf("writing start record: %w", err)
+	}
+	return nil
+}
+
+// readStart reads a start record; ok is false when there is none or an unfinished one.
+func readStart(path string) (r startRecord, ok bool, err error) {
+	ok, err = readJSON(path, &r)
+	return r, ok && r.ID != "", err
+}
+
+// writeExit writes an exit record at once or not at all.
+func writeExit(path string, exit Exit) error {
+	text, err := json.Marshal(exit)
+	if err != nil {
+		return fmt.Errorf("encoding exit record: %w", err)
+	}
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	if err := os.WriteFile(temp, text, 0o600); err != nil {
+		return fmt.Errorf("writing exit record: %w", err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("placing exit record: %w", err)
+	}
+	return nil
+}
+
+// ReadExit reads an exit record. ok is false when there is none: the command still runs, was never
+// started, or its keeper was killed. A record that a crash of the host left empty counts as none.
+func ReadExit(path string) (exit Exit, ok bool, err error) {
+	ok, err = readJSON(path, &exit)
+	return exit, ok && exit.Reason != "", err
+}
+
+func readJSON(path string, into any) (bool, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading record: %w", err)
+	}
+	return json.Unmarshal(text, into) == nil, nil
+}
