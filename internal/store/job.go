@@ -14,8 +14,9 @@ import (
 
 // JobSnapshot is what a Job was created with; it never changes.
 type JobSnapshot struct {
-	Module   catalog.ModuleSpec `json:"module"` // effective: the Namespace's defaults are in it
-	RunnerID string             `json:"runner_id,omitempty"`
+	Module      catalog.ModuleSpec `json:"module"` // effective: the Namespace's defaults are in it
+	NamespaceID string             `json:"namespace_id,omitempty"`
+	RunnerID    string             `json:"runner_id,omitempty"`
 }
 
 // JobRef names one Attempt of a Job.

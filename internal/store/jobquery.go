@@ -58,7 +58,7 @@ func bounded(n, usual, most int) int {
 
 // QueuedJobs gives what waits in all Organizations, oldest first. limit is at most 1000, 0 = 1000.
 func (tx *Tx) QueuedJobs(limit int) ([]*work.Job, error) {
-	return list(tx, scanJob, selectJob+" WHERE phase = 0 ORDER BY queued_at, number LIMIT $1", bounded(limit, 1000, 1000))
+	return list(tx, scanJob, selectJob+" WHERE phase = 0 ORDER BY queued_at, number, id LIMIT $1", bounded(limit, 1000, 1000))
 }
 
 // BoundJobs gives the Jobs that are bound to an Instance, oldest first.

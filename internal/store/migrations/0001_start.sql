@@ -176,6 +176,7 @@ CREATE TABLE log_jobs (
 	archived      BIGINT NOT NULL, -- positions up to this one are in the archive
 	archive_lines BIGINT NOT NULL
 );
+CREATE INDEX log_jobs_unarchived ON log_jobs (job_id) WHERE archive = '';
 
 CREATE TABLE log_chunks (
 	job_id    {{text}} NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
