@@ -77,7 +77,7 @@ func (d *decoder) entries(n *yaml.Node, field string) ([]entry, bool) {
 	var list []entry
 	var merges []*yaml.Node
 	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !d.stopped; i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind == yaml.ScalarNode && key.Tag == "!!merge" {
 			merges = append(merges, value)
@@ -182,6 +182,9 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, field string) {
 func (d *decoder) fields(entries []entry, v reflect.Value, field string, besides ...string) {
 	names := fieldNames(v.Type())
 	for _, e := range entries {
+		if d.stopped {
+			return
+		}
 		at := join(field, e.key)
 		i := slices.Index(names, e.key)
 		switch {
@@ -206,6 +209,9 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, field string) {
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, part := range n.Content {
+		if d.stopped {
+			return
+		}
 		at := fmt.Sprintf("%s[%d]", field, i)
 		d.value(part, list.Index(i), at)
 		if isNull(part) {

@@ -62,6 +62,9 @@ func mustParse(t *testing.T, texts ...string) catalog.Manifest {
 }
 
 func details(err error) string {
+	if err == nil {
+		return ""
+	}
 	var lines []string
 	for _, p := range fault.Of(err).Details {
 		lines = append(lines, p.String())
