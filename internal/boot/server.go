@@ -1,0 +1,187 @@
+package boot
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"legwork/internal/access"
+	"legwork/internal/api"
+	"legwork/internal/blob"
+	"legwork/internal/bus"
+	"legwork/internal/control"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+// RunServer runs a Server until ctx ends, then drains it: new work is refused, Runners are told, what they
+// sent is stored, and the store is closed. ready is told the base URL once requests are answered. The program's
+// log goes to out.
+func RunServer(ctx context.Context, settings ServerSettings, out io.Writer, ready func(url string)) error {
+	log := newLog(out, settings.LogFormat, func(string) slog.Level { return settings.Level() })
+	s, err := openServer(ctx, settings, log)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	listener, url, err := s.listen()
+	if err != nil {
+		return err
+	}
+	log.Info("the server is ready", "url", url, "version", Version(), "data", settings.Data)
+	ready(url)
+	return s.serve(ctx, listener)
+}
+
+// server is the parts of a Server, in the order in which they are opened.
+type server struct {
+	settings ServerSettings
+	log      *slog.Logger
+	store    *store.Store
+	access   *access.Access
+	bus      *bus.Bus
+	blobs    *blob.Store
+	control  *control.Control
+	closers  []func() error // in the order of opening
+}
+
+// openServer opens every part. On an error it closes those that are open.
+func openServer(ctx context.Context, settings ServerSettings, log *slog.Logger) (s *server, err error) {
+	s = &server{settings: settings, log: log}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if err := os.MkdirAll(settings.Data, 0o700); err != nil {
+		return nil, fault.New(fault.Invalid, "data_folder", "the data folder %s cannot be made", settings.Data).
+			WithHint("choose another with --data, or give this user the right to write there").WithCause(err)
+	}
+	if s.store, err = store.Open(ctx, databaseOf(settings), log.With(categoryKey, "store")); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.store.Close)
+	s.access, err = access.New(ctx, s.store, access.Settings{Dir: settings.Data, TokenLifetime: time.Duration(settings.TokenLifetime)}, log.With(categoryKey, "access"))
+	if err != nil {
+		return nil, err
+	}
+	if s.bus, err = bus.Open(ctx, bus.Config{URL: settings.NATSURL.Reveal()}); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.bus.Close)
+	if s.blobs, err = blob.Open(ctx, blobsOf(settings)); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.blobs.Close)
+	s.control = control.New(control.Config{
+		Store: s.store, Bus: s.bus, Blobs: s.blobs, Sealer: s.access.Sealer(), Log: log.With(categoryKey, "control"),
+		Limits: control.Limits{
+			Lease: time.Duration(settings.Lease), Heartbeat: time.Duration(settings.Heartbeat),
+			Stall: time.Duration(settings.StallTimeout), Recovery: time.Duration(settings.RecoveryWindow),
+			MaxAttempts: settings.MaxAttempts,
+		},
+	})
+	return s, nil
+}
+
+func databaseOf(settings ServerSettings) string {
+	if url := settings.Database.Reveal(); url != "" {
+		return url
+	}
+	return filepath.Join(settings.Data, "legwork.db")
+}
+
+func blobsOf(settings ServerSettings) string {
+	if url := settings.BlobURL.Reveal(); url != "" {
+		return url
+	}
+	return filepath.Join(settings.Data, "blobs")
+}
+
+// close closes what is open, the last first.
+func (s *server) close() {
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		if err := s.closers[i](); err != nil {
+			s.log.Error("closing", "error", err)
+		}
+	}
+}
+
+// listen opens the port, with TLS if there is a certificate, and gives the base URL.
+func (s *server) listen() (net.Listener, string, error) {
+	l, err := net.Listen("tcp", s.settings.Listen)
+	if err != nil {
+		return nil, "", fault.New(fault.Unavailable, "listen", "cannot listen on %s", s.settings.Listen).
+			WithHint("is another Server running there? choose another address with --listen").WithCause(err)
+	}
+	scheme := "http"
+	if s.settings.TLSCert != "" {
+		pair, err := loadCertificate(s.settings.TLSCert, s.settings.TLSKey, func(err error) {
+			s.log.Error("the renewed certificate is not used", "error", err)
+		})
+		if err != nil {
+			l.Close()
+			return nil, "", fault.New(fault.Invalid, "tls_certificate", "the TLS certificate cannot be used: %v", err).WithHint("look at --tls-cert and --tls-key")
+		}
+		// No HTTP/2: a Runner's WebSocket needs HTTP/1.1.
+		l = tls.NewListener(l, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		scheme = "https"
+	}
+	if s.settings.PublicURL != "" {
+		return l, s.settings.PublicURL, nil
+	}
+	return l, scheme + "://" + l.Addr().String(), nil
+}
+
+// serve answers until ctx ends, then stops in order: no new work, Runners told, requests over, control over.
+func (s *server) serve(ctx context.Context, l net.Listener) error {
+	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	face := api.New(api.Options{
+		Store: s.store, Control: s.control, Access: s.access, Log: s.log.With(categoryKey, "api"), Version: Version(),
+		TrustedProxies: s.settings.Proxies(), MaxBodyBytes: s.settings.MaxBodyBytes,
+		Draining: func() bool { return ctx.Err() != nil },
+	})
+	web := face.HTTPServer()
+	parts, failed := errgroup.WithContext(stopping)
+	parts.Go(func() error { return s.control.Run(stopping) })
+	parts.Go(func() error { return s.access.Run(stopping) })
+	parts.Go(func() error {
+		if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("answering requests: %w", err)
+		}
+		return nil
+	})
+	parts.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-failed.Done():
+		}
+		s.drain(web)
+		stop()
+		return nil
+	})
+	return parts.Wait()
+}
+
+// drain refuses what is new and waits, for a bounded time, until what is under way is over.
+func (s *server) drain(web *http.Server) {
+	s.log.Info("the server is stopping")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.settings.DrainTimeout))
+	defer cancel()
+	s.control.Drain(ctx)
+	if err := web.Shutdown(ctx); err != nil {
+		s.log.Warn("some requests were cut short", "error", err)
+		web.Close()
+	}
+}
