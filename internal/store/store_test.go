@@ -3,15 +3,29 @@ package store_test
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"legwork/internal/store"
+	"legwork/internal/store/storetest"
 )
 
-func openSQLite(t testing.TB) *store.Store {
+func TestMain(m *testing.M) {
+	code := storetest.Main(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		println(err.Error())
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// openAt opens a store for the length of a test.
+func openAt(t testing.TB, url string) *store.Store {
 	t.Helper()
-	s, err := store.Open(context.Background(), filepath.Join(t.TempDir(), "legwork.db"), slog.New(slog.DiscardHandler))
+	s, err := store.Open(context.Background(), url, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,4 +35,14 @@ func openSQLite(t testing.TB) *store.Store {
 		}
 	})
 	return s
+}
+
+func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "legwork.db") }
+
+func TestSQLite(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) *store.Store { return openAt(t, newFile(t)) })
+}
+
+func TestPostgres(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) *store.Store { return openAt(t, storetest.Postgres(t)) })
 }
