@@ -170,7 +170,7 @@ func (c *command) closePipes(ends [2]*os.File) {
 	for i, end := range ends {
 		if end != nil {
 			_ = end.Close()
-			_ = c.pumps[i].file.Close()
+			_ = c.pumps[i].pipe.Close()
 		}
 	}
 }

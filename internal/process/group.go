@@ -5,7 +5,6 @@ package process
 import (
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -39,11 +38,3 @@ func signalGroup(group int, signal syscall.Signal) error {
 // groupGone tells at the price of one call that nothing at all is left of a process group. Zombies
 // that nobody reaps count as left.
 func groupGone(group int) bool { return errors.Is(unix.Kill(-group, 0), unix.ESRCH) }
-
-func wrapPipe(fd [2]int) (read, write *os.File, err error) {
-	if err := unix.SetNonblock(fd[0], true); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("making a pipe: %w", err), unix.Close(fd[0]), unix.Close(fd[1]))
-	}
-	widenPipe(fd[0])
-	return os.NewFile(uintptr(fd[0]), "output"), os.NewFile(uintptr(fd[1]), "output"), nil
-}

@@ -84,21 +84,6 @@ func awaitExit(pid int) error {
 	}
 }
 
-func widenPipe(int) {}
-
-// newPipe makes a pipe whose ends no child inherits; only its read end is non-blocking.
-func newPipe() (read, write *os.File, err error) {
-	var fd [2]int
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := unix.Pipe(fd[:]); err != nil {
-		return nil, nil, fmt.Errorf("making a pipe: %w", err)
-	}
-	unix.CloseOnExec(fd[0])
-	unix.CloseOnExec(fd[1])
-	return wrapPipe(fd)
-}
-
 // peerUser returns the user at the other end of a socket.
 func peerUser(fd int) (int, error) {
 	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)

@@ -114,18 +114,6 @@ func awaitExit(pid int) error {
 	}
 }
 
-// widenPipe gives a pipe more room, so that a command that prints a lot seldom waits for the keeper.
-func widenPipe(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeSize) }
-
-// newPipe makes a pipe whose ends no child inherits; only its read end is non-blocking.
-func newPipe() (read, write *os.File, err error) {
-	var fd [2]int
-	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, fmt.Errorf("making a pipe: %w", err)
-	}
-	return wrapPipe(fd)
-}
-
 // peerUser returns the user at the other end of a socket.
 func peerUser(fd int) (int, error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)

@@ -4,19 +4,17 @@ package process
 
 import (
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
 	readSize   = 64 << 10
 	lineWait   = 100 * time.Millisecond // silence after which a part of a line is given away
-	burstPause = 2 * time.Millisecond   // between reads while many small ones follow each other
-	burstSmall = 16 << 10               // bytes of a read that is small
-	burstCount = 8                      // small reads in a row, each sooner than burstPause, that make a flood
+	burstPause = 2 * time.Millisecond   // between reads in a flood
+	burstCount = 8                      // reads in a row, each soon after the other, that make a flood
 )
 
 var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
@@ -24,9 +22,9 @@ var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); retur
 // pump carries one stream of a command from its pipe to the spool.
 type pump struct {
 	command *command
-	file    *os.File
+	pipe    *pipe
 	out     *Output
-	quick   int       // small reads in a row
+	quick   int       // reads in a row, each soon after the other
 	last    time.Time // of the last read
 	cutOff  bool      // run ended before the stream did
 
@@ -34,32 +32,33 @@ type pump struct {
 	limit time.Time // when to stop waiting for the end of the stream; zero is never
 }
 
-func newPump(c *command, file *os.File, out *Output) *pump {
-	return &pump{command: c, file: file, out: out}
+func newPump(c *command, from *pipe, out *Output) *pump {
+	return &pump{command: c, pipe: from, out: out}
 }
 
 // run reads until the stream ends.
 func (p *pump) run() {
 	pooled := readBuffers.Get().(*[]byte)
 	defer readBuffers.Put(pooled)
-	defer p.file.Close()
+	defer p.pipe.Close()
 	buf := *pooled
 	for {
 		p.arm()
-		n, err := p.file.Read(buf)
+		n, err := p.pipe.Read(buf)
 		now := time.Now()
-		switch {
-		case n > 0:
+		if n > 0 {
 			p.take(buf[:n], now)
-		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+		}
+		waited := errors.Is(err, os.ErrDeadlineExceeded)
+		switch {
+		case err != nil && !waited:
 			p.end(now)
 			return
 		case p.expired(now):
-			p.drain(buf)
-			p.cutOff = true
+			p.cutOff = !p.drain(buf)
 			p.end(now)
 			return
-		case err != nil && p.out.pending():
+		case waited && p.out.pending():
 			p.out.idle(now)
 			p.command.store()
 		}
@@ -89,7 +88,7 @@ func (p *pump) arm() {
 			deadline = soon
 		}
 	}
-	_ = p.file.SetReadDeadline(deadline)
+	_ = p.pipe.SetReadDeadline(deadline)
 }
 
 // hurry sets a limit to waiting for the end of the stream: the command is over, and only a process
@@ -98,7 +97,7 @@ func (p *pump) hurry(limit time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit = limit
-	_ = p.file.SetReadDeadline(limit)
+	_ = p.pipe.SetReadDeadline(limit)
 }
 
 func (p *pump) expired(now time.Time) bool {
@@ -107,33 +106,31 @@ func (p *pump) expired(now time.Time) bool {
 	return !p.limit.IsZero() && !now.Before(p.limit)
 }
 
-// drain takes what is in the pipe, without waiting and at most what fits into it.
-func (p *pump) drain(buf []byte) {
-	raw, err := p.file.SyscallConn()
-	if err != nil {
-		return
-	}
+// drain takes what is in the pipe, without waiting and not for ever. It tells whether that was all
+// that will ever come.
+func (p *pump) drain(buf []byte) (ended bool) {
 	for got := 0; got < 2*pipeSize; {
-		n := 0
-		if raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), buf) }) != nil || err != nil || n <= 0 {
-			return
+		n, err := p.pipe.tryRead(buf)
+		if err != nil {
+			return errors.Is(err, io.EOF)
 		}
 		p.take(buf[:n], time.Now())
 		got += n
 	}
+	return false
 }
 
 // pace makes a pump that is fed line by line, quickly, wait a little before it reads on. The pipe
 // gathers many lines meanwhile, which spares two calls for each. A single line never waits, nor
 // does the end of the command.
 func (p *pump) pace(n int, now time.Time) {
-	if n == 0 || n >= burstSmall || now.Sub(p.last) > 2*burstPause {
+	if n == 0 || now.Sub(p.last) > 2*burstPause {
 		p.quick = 0
 	} else {
 		p.quick++
 	}
 	p.last = now
-	if p.quick < burstCount {
+	if p.quick < burstCount || n == readSize { // a full buffer: more is waiting, the command may be, too
 		return
 	}
 	timer := time.NewTimer(burstPause)

@@ -42,19 +42,24 @@ func (r *Reader) Position() Position { return r.pos }
 // leaves such an end; the next OpenSpool cuts it off.
 func (r *Reader) Damaged() bool { return r.damaged }
 
-// Next returns the records that follow: at most limit of them and about maxBytes of data, but
-// always one when one is there. No records and no error means that there are no more yet. The
+// Next returns the records that follow: at most limit of them, and no more than fit into maxBytes,
+// but always one when one is there. No records and no error means that there are no more yet. The
 // records are the caller's to keep.
 func (r *Reader) Next(limit, maxBytes int) ([]work.Record, error) {
 	if err := r.open(); err != nil || r.file == nil {
 		return nil, err
 	}
+	want := max(maxBytes, 4<<10)
 	for {
-		chunk, err := r.chunk(maxBytes)
+		chunk, err := r.chunk(want)
 		if err != nil || len(chunk) == 0 {
 			return nil, err
 		}
 		records, used := r.decode(chunk, limit)
+		if used == 0 && len(chunk) == want && want < maxFrame && !r.damaged {
+			want = maxFrame // the next record is larger than what was read
+			continue
+		}
 		if !r.checked && used == 0 {
 			r.restart() // the remembered offset may not fit this file
 			continue
@@ -104,8 +109,8 @@ func (r *Reader) restart() {
 	r.pos.Offset, r.checked = int64(len(spoolMagic)), true
 }
 
-// chunk reads what stands at the position: whole frames are likely, the last may be cut.
-func (r *Reader) chunk(maxBytes int) ([]byte, error) {
+// chunk reads up to want bytes at the position. Its last frame may be cut.
+func (r *Reader) chunk(want int) ([]byte, error) {
 	info, err := r.file.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("looking at spool: %w", err)
@@ -113,12 +118,11 @@ func (r *Reader) chunk(maxBytes int) ([]byte, error) {
 	if info.Size() < r.pos.Offset && !r.checked {
 		r.restart()
 	}
-	// Room for maxBytes and one whole frame, so that a frame always fits.
-	want := min(info.Size()-r.pos.Offset, int64(max(maxBytes, 0)+maxFrame))
-	if want <= 0 {
+	there := info.Size() - r.pos.Offset
+	if there <= 0 {
 		return nil, nil
 	}
-	chunk := make([]byte, want)
+	chunk := make([]byte, min(int64(want), there))
 	n, err := r.file.ReadAt(chunk, r.pos.Offset)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("reading spool: %w", err)

@@ -226,7 +226,7 @@ func TestReaderBoundsBatches(t *testing.T) {
 	if got, _ := r.Next(100, 0); len(got) != 1 {
 		t.Fatalf("%d records for no bytes", len(got))
 	}
-	if got, _ := r.Next(100, 2*work.MaxRecordBytes); len(got) < 2 || len(got) > 3 {
+	if got, _ := r.Next(100, 2*maxFrame); len(got) != 2 {
 		t.Fatalf("%d records for two records' bytes", len(got))
 	}
 	if got, _ := r.Next(1, 1<<20); len(got) != 1 {
