@@ -1,0 +1,437 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/engine"
+	"legwork/internal/engine/script"
+	"legwork/internal/fault"
+	"legwork/internal/process"
+	"legwork/internal/source"
+	"legwork/internal/work"
+)
+
+// errStepTimeout ends what the Runner itself does of a Step; commands are timed by the keeper.
+var errStepTimeout = errors.New("the Step took longer than its timeout")
+
+// mainCommand is the name of the engine's command of a Step among its Hooks ("before0", "after0").
+const mainCommand = "main"
+
+// codes of the keeper that mean that it does not keep a command any more.
+const (
+	keeperNotKept  = "command_not_kept"
+	keeperOrphaned = "command_orphaned"
+)
+
+// maxLosses bounds how often a repeatable command is run again after its keeper was killed.
+const maxLosses = 3
+
+// keep returns the client of the keeper, which is started when there is none.
+func (r *Runner) keep(ctx context.Context) (*process.Client, error) {
+	select {
+	case r.keeping <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-r.keeping }()
+	if r.keeper != nil {
+		return r.keeper, nil
+	}
+	client, err := process.Connect(ctx, KeeperDir(r.home.dir), r.cfg.Version, r.cfg.Keeper, r.log)
+	if err != nil {
+		return nil, err
+	}
+	r.keeper = client
+	return client, nil
+}
+
+// fetch brings the source of the Module into its folder.
+func (r *Runner) fetch(ctx context.Context, st *step, spec *work.Spec) (work.StepResult, resultNote, error) {
+	if spec.StepTimeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadlineCause(ctx, st.started.Add(spec.StepTimeout), errStepTimeout)
+		defer stop()
+	}
+	got, err := r.fetcher.Fetch(ctx, source.Request{
+		ModuleDir: r.home.module(spec.ModuleID), Source: spec.Source, Commit: spec.Commit, ExtraFiles: spec.ExtraFiles,
+	}, st.say)
+	if ctx.Err() != nil {
+		return work.StepResult{}, resultNote{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return work.StepResult{}, resultNote{}, err
+	}
+	return work.StepResult{Status: work.StepSucceeded, Commit: got.Commit}, resultNote{Dir: got.Dir}, nil
+}
+
+// runEngine takes a Step of an engine through its Hooks and its command.
+func (r *Runner) runEngine(ctx context.Context, st *step, spec *work.Spec) (work.StepResult, error) {
+	e, w, err := r.workspace(ctx, st, spec)
+	if err != nil {
+		return work.StepResult{}, err
+	}
+	if err := r.approve(st, spec, w); err != nil {
+		return work.StepResult{}, err
+	}
+	if failed, err := r.hooks(ctx, st, w, catalog.Before); failed != nil || err != nil {
+		return orZero(failed), err
+	}
+	result, err := r.runMain(ctx, st, e, w)
+	if err != nil || result.Status != work.StepSucceeded {
+		return result, err
+	}
+	failed, err := r.hooks(ctx, st, w, catalog.After)
+	if errors.Is(err, errCanceled) && st.changing {
+		return result, nil // what was asked for is done, and cannot be undone by leaving out a Hook
+	}
+	if failed != nil {
+		result.Status, result.ExitCode, result.Failure = failed.Status, failed.ExitCode, failed.Failure
+	}
+	return result, err
+}
+
+func orZero(result *work.StepResult) work.StepResult {
+	if result == nil {
+		return work.StepResult{}
+	}
+	return *result
+}
+
+// workspace gathers what the engine needs for a Step.
+func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engine.Engine, engine.Workspace, error) {
+	e, tool, err := r.tools.find(ctx, spec.Engine)
+	if err != nil {
+		return nil, engine.Workspace{}, err
+	}
+	j := st.job
+	r.mu.Lock()
+	dir, commit := j.source, j.commit
+	r.mu.Unlock()
+	if dir == "" {
+		return nil, engine.Workspace{}, fault.New(fault.Conflict, "no_source", "the source of this Job is not on this host").
+			WithHint("run the Job again")
+	}
+	env, secrets, err := engine.Environment(spec, engine.Run{JobID: j.Job, Attempt: j.Attempt, Step: st.kind, Commit: commit})
+	if err != nil {
+		return nil, engine.Workspace{}, err
+	}
+	temp := r.home.tempOf(j.name)
+	if err := os.Mkdir(temp, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, engine.Workspace{}, fmt.Errorf("making the scratch folder: %w", err)
+	}
+	if r.cfg.ClientSecret != "" {
+		secrets = append(slices.Clip(secrets), r.cfg.ClientSecret)
+	}
+	return e, engine.Workspace{
+		Dir: dir, JobDir: j.dir, Cache: r.home.cache(), Spec: spec, Tool: tool, Secrets: secrets,
+		Env: engine.MergeEnv(r.environ, []string{"TMPDIR=" + temp}, env),
+	}, nil
+}
+
+// approve looks at every script that the Step would run, before the first of them does.
+func (r *Runner) approve(st *step, spec *work.Spec, w engine.Workspace) error {
+	if !r.approver.Enabled {
+		return nil
+	}
+	for _, h := range spec.Hooks {
+		if h.Task != string(st.kind) {
+			continue
+		}
+		if err := r.approver.check(fmt.Sprintf("the Hook %s %s", h.Phase, h.Task), []byte(h.Script)); err != nil {
+			return err
+		}
+	}
+	if st.kind != work.StepRun || spec.Script == nil {
+		return nil
+	}
+	text := []byte(spec.Script.Run)
+	if spec.Script.File != "" {
+		var err error
+		if text, err = readScript(filepath.Join(w.Dir, filepath.FromSlash(spec.Script.File))); err != nil {
+			return err
+		}
+	}
+	return r.approver.check("the script", text)
+}
+
+func readScript(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxApproved {
+		return nil, fault.New(fault.Invalid, "script_file", "the script file cannot be read").
+			WithHint("script.file is relative to the subdirectory of the source; check it and the revision").WithCause(err)
+	}
+	return os.ReadFile(path)
+}
+
+// hooks runs the Hooks on one side of a Step. A non-nil result is that of a Hook that failed.
+func (r *Runner) hooks(ctx context.Context, st *step, w engine.Workspace, phase catalog.HookPhase) (*work.StepResult, error) {
+	n := 0
+	for _, h := range w.Spec.Hooks {
+		if h.Task != string(st.kind) || h.Phase != phase {
+			continue
+		}
+		name := string(phase) + strconv.Itoa(n)
+		n++
+		c, err := script.ShellCommand(h.Shell, h.Script, st.path+"."+name+".sh")
+		if err != nil {
+			return nil, err
+		}
+		c.Env = w.Env
+		exit, err := r.command(ctx, st, name, c, w)
+		if err != nil {
+			return nil, err
+		}
+		if result := hookResult(st.kind, phase, exit); result != nil {
+			return result, nil
+		}
+	}
+	return nil, nil
+}
+
+// hookResult is the result of a Step one of whose Hooks did not end well; nil when it did.
+func hookResult(kind work.StepKind, phase catalog.HookPhase, exit engine.Exit) *work.StepResult {
+	if (engine.Command{}).Well(exit) {
+		return nil
+	}
+	result := engine.Failed(kind, exit)
+	what := fmt.Sprintf("the Hook %s %s", phase, kind)
+	if exit.Reason == engine.ReasonExited {
+		result.Failure = &work.Failure{Code: "hook_failed", Message: fmt.Sprintf("%s failed (exit status %d)", what, exit.Code),
+			Hint: "read the log of the Step; the last lines before its end name the cause"}
+	} else {
+		result.Failure.Message = what + ": " + result.Failure.Message
+	}
+	return &result
+}
+
+// runMain runs the engine's command and reads what it made.
+func (r *Runner) runMain(ctx context.Context, st *step, e engine.Engine, w engine.Workspace) (work.StepResult, error) {
+	c, ok, err := e.Command(ctx, st.kind, w)
+	if err != nil {
+		return work.StepResult{}, err
+	}
+	var exit engine.Exit
+	if ok {
+		if exit, err = r.runExclusive(ctx, st, c, w); err != nil {
+			return work.StepResult{}, err
+		}
+	}
+	reading := ctx
+	if st.changing {
+		reading = r.life // a change that was made is reported, also when a cancel came late
+	}
+	result, err := e.Result(reading, st.kind, w, exit)
+	if err != nil && r.life.Err() != nil {
+		return work.StepResult{}, errLeaving
+	}
+	return result, err
+}
+
+func (r *Runner) runExclusive(ctx context.Context, st *step, c engine.Command, w engine.Workspace) (engine.Exit, error) {
+	if c.Exclusive != "" {
+		// Everything that c.Exclusive guards is below the working directory, which is this process's alone.
+		release, err := r.exclusive.acquire(ctx, c.Exclusive, nil)
+		if err != nil {
+			return engine.Exit{}, err
+		}
+		defer release()
+	}
+	return r.command(ctx, st, mainCommand, c, w)
+}
+
+// command runs one command through the keeper, or finds out how it ended when an earlier process had
+// it started. Errors: errCanceled before it began, errLeaving, a fault.
+func (r *Runner) command(ctx context.Context, st *step, name string, c engine.Command, w engine.Workspace) (engine.Exit, error) {
+	spec := process.Spec{
+		ID: commandID(st, name), Argv: c.Argv, Env: c.Env, Dir: w.Dir, Spool: st.path + ".spool",
+		StartFile: st.path + "." + name + ".start", ExitFile: st.path + "." + name + ".exit",
+		Secrets: w.Secrets, StallTimeout: w.Spec.Stall, Grace: r.cfg.Grace,
+	}
+	if w.Spec.StepTimeout > 0 {
+		spec.Timeout = max(time.Until(st.started.Add(w.Spec.StepTimeout)), time.Millisecond)
+	}
+	for losses := 0; ; losses++ {
+		exit, err := r.startAndWait(ctx, st, name, spec)
+		if code := fault.Code(err); code != keeperNotKept && code != keeperOrphaned {
+			return normal(exit, c), err
+		}
+		if err := r.lost(st, name, spec, losses); err != nil {
+			return engine.Exit{}, err
+		}
+	}
+}
+
+func commandID(st *step, name string) string {
+	return attemptName(st.job.ref()) + "/" + stepPrefix(st.index, st.kind) + "/" + name
+}
+
+func (r *Runner) startAndWait(ctx context.Context, st *step, name string, spec process.Spec) (process.Exit, error) {
+	st.closeSpool()
+	keeper, err := r.keep(r.life)
+	if err != nil {
+		return process.Exit{}, r.orLeaving(err)
+	}
+	attached := st.resumed && exists(spec.StartFile)
+	if err := r.claimCommand(ctx, st, name, spec.ID, attached); err != nil {
+		return process.Exit{}, err
+	}
+	st.ship.follow(keeper)
+	if err := keeper.Start(r.life, spec); err != nil {
+		return process.Exit{}, r.orLeaving(err)
+	}
+	r.mu.Lock()
+	mode, end := st.mustEnd() // a cancel may have come before there was something to stop
+	r.mu.Unlock()
+	if end {
+		r.stopCommand(spec.ID, mode)
+	}
+	exit, err := keeper.Wait(r.life, spec.ID, spec.ExitFile)
+	r.mu.Lock()
+	st.command = ""
+	r.mu.Unlock()
+	st.ship.poke()
+	return exit, r.orLeaving(err)
+}
+
+// claimCommand notes which command of the Step is under way, unless none may begin any more.
+func (r *Runner) claimCommand(ctx context.Context, st *step, name, id string, attached bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.life.Err() != nil {
+		return errLeaving
+	}
+	if err := st.mayBegin(); err != nil && !attached {
+		return err
+	}
+	if ctx.Err() != nil && !attached {
+		return context.Cause(ctx)
+	}
+	st.command = id
+	st.main = st.main || name == mainCommand
+	return nil
+}
+
+func (r *Runner) orLeaving(err error) error {
+	if err != nil && r.life.Err() != nil {
+		return errLeaving
+	}
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func (r *Runner) stopCommand(id string, mode process.StopMode) {
+	keeper, err := r.keep(r.life)
+	if err == nil {
+		err = keeper.Stop(r.life, id, mode)
+	}
+	if err != nil && fault.Code(err) != keeperNotKept && r.life.Err() == nil {
+		r.log.Warn("command cannot be stopped", "command", id, "error", err)
+	}
+}
+
+// lost deals with a command whose keeper was killed: what is left of it is ended. A repeatable one
+// may be run again (nil); a changing one may not, nobody knows how far it came.
+func (r *Runner) lost(st *step, name string, spec process.Spec, losses int) error {
+	left, err := process.EndOrphan(r.life, spec.StartFile, r.cfg.Grace)
+	if err != nil {
+		return r.orLeaving(fmt.Errorf("ending a command whose keeper is gone: %w", err))
+	}
+	r.log.Warn("command was lost with its keeper", "command", spec.ID, "processes_ended", left)
+	if st.changing || losses >= maxLosses {
+		return hostLost(st.kind)
+	}
+	if err := os.Remove(spec.StartFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("clearing a lost command: %w", err)
+	}
+	st.say(fmt.Sprintf("the host lost %s of this Step; it changes nothing and is run again", commandName(name)))
+	return nil
+}
+
+func commandName(name string) string {
+	if name == mainCommand {
+		return "the command"
+	}
+	return "a Hook"
+}
+
+func hostLost(kind work.StepKind) error {
+	return fault.New(fault.Failed, "host_lost", "%s was cut off on its host, and nobody knows how far it came", kind).
+		WithHint("the host was restarted or its processes were killed; a new plan shows what is left to do")
+}
+
+// normal gives the exit as the engines know it. A command that was asked to end and ended well all
+// the same did its work: the result is what it did.
+func normal(exit process.Exit, c engine.Command) engine.Exit {
+	e := engine.Exit{Code: exit.Code, Signal: exit.Signal, Reason: exit.Reason, Message: exit.Message}
+	well := e.Signal == "" && (e.Code == 0 && c.OK == nil || slices.Contains(c.OK, e.Code))
+	if well && e.Reason != process.ReasonStartFailed {
+		e.Reason = engine.ReasonExited
+	}
+	return e
+}
+
+// lastExit waits for what is under way of a superseded Step, if that is a change, ends it if not,
+// and returns how the engine's command ended; ran is false when it never began.
+func (r *Runner) lastExit(st *step) (exit engine.Exit, ran bool, err error) {
+	for _, name := range st.files() {
+		id, start := commandID(st, name), st.path+"."+name+".start"
+		ended, err := r.settleCommand(st, name, id)
+		if code := fault.Code(err); code == keeperNotKept || code == keeperOrphaned {
+			if _, err := process.EndOrphan(r.life, start, r.cfg.Grace); err != nil {
+				return exit, false, r.orLeaving(err)
+			}
+			if name == mainCommand && st.changing {
+				return exit, false, hostLost(st.kind)
+			}
+			continue
+		}
+		if err != nil {
+			return exit, false, err
+		}
+		if name == mainCommand {
+			exit, ran = normal(ended, engine.Command{}), true
+		}
+	}
+	return exit, ran, nil
+}
+
+// settleCommand waits for one command of a superseded Step.
+func (r *Runner) settleCommand(st *step, name, id string) (process.Exit, error) {
+	st.closeSpool()
+	keeper, err := r.keep(r.life)
+	if err != nil {
+		return process.Exit{}, r.orLeaving(err)
+	}
+	st.ship.follow(keeper)
+	r.mu.Lock()
+	st.command = id
+	st.main = st.main || name == mainCommand
+	mode, end := st.mustEnd()
+	r.mu.Unlock()
+	if end {
+		r.stopCommand(id, mode)
+	}
+	exit, err := keeper.Wait(r.life, id, st.path+"."+name+".exit")
+	return exit, r.orLeaving(err)
+}
+
+// plainResult is a result that is made of an exit alone.
+func plainResult(kind work.StepKind, exit engine.Exit) work.StepResult {
+	if (engine.Command{}).Well(exit) {
+		return work.StepResult{Status: work.StepSucceeded}
+	}
+	return engine.Failed(kind, exit)
+}

@@ -1,0 +1,73 @@
+package runner
+
+import (
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"legwork/internal/engine"
+	"legwork/internal/process"
+	"legwork/internal/source"
+)
+
+// Config is everything a Runner is told from outside. The caller has validated it.
+type Config struct {
+	ServerURL      string // base URL
+	CAFile         string // PEM, trusted besides the host's authorities; may be empty
+	OrganizationID string
+	RunnerID       string
+	Instance       string // name among the Instances of the Runner record
+	ClientID       string // without the Organization's id
+	ClientSecret   string
+
+	WorkingDirectory string   // absolute; made when missing
+	TempDirectory    string   // absolute; scratch folders of Jobs
+	EnginePaths      []string // searched before PATH
+	Capacity         int      // Jobs at once; 0 means 10
+	Labels           map[string]string
+	Environ          []string // base environment of commands; the Runner's own settings are taken out
+
+	LogStream LogStream
+	Approval  Approval
+	Grace     process.Ladder
+
+	Engines engine.Set
+	Fetch   source.Limits  // zero means the defaults of package source
+	Keeper  process.Launch // starts `legwork runner keep` for WorkingDirectory/keeper
+	Version string
+	Log     *slog.Logger
+}
+
+// LogStream paces the shipping of logs that nobody follows. While somebody does, when a Step ends, and
+// when records come faster than this, they leave at once.
+type LogStream struct {
+	BatchSizeLimit int           // records that make a batch full; 0 means 50
+	Period         time.Duration // longest time between two batches; 0 means 5 s
+	Eager          bool          // the first record after a pause leaves at once
+}
+
+// Approval lets only those scripts run that the operator of this host has approved: Hooks, and
+// the scripts of engine script. A script is approved when a file in Dir has the same content.
+type Approval struct {
+	Enabled bool
+	Dir     string
+}
+
+// KeeperDir is the keeper's folder below a working directory.
+func KeeperDir(workingDirectory string) string { return filepath.Join(workingDirectory, "keeper") }
+
+func (c Config) withDefaults() Config {
+	if c.Capacity <= 0 {
+		c.Capacity = 10
+	}
+	if c.LogStream.BatchSizeLimit <= 0 {
+		c.LogStream.BatchSizeLimit = 50
+	}
+	if c.LogStream.Period <= 0 {
+		c.LogStream.Period = 5 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,236 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"legwork/internal/process"
+	"legwork/internal/source"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// drainPatience is how long a drained Runner that cannot reach its Server waits to report what is left;
+// the journal keeps it.
+const drainPatience = 30 * time.Second
+
+// Runner is one Runner process. Make one with New; Run it once.
+type Runner struct {
+	cfg      Config
+	log      *slog.Logger
+	environ  []string
+	approver *approver
+	tools    *tools
+
+	home    *home
+	fetcher *source.Fetcher
+	http    *http.Client
+	token   wire.Token // of the goroutine that runs Sessions
+
+	modules   locks // one Step of a Module at a time on this host
+	exclusive locks // what engines want for themselves alone
+
+	keeping chan struct{} // guards keeper
+	keeper  *process.Client
+
+	life  context.Context // ends when the Runner leaves
+	leave context.CancelFunc
+	tasks sync.WaitGroup
+
+	mu       sync.Mutex
+	jobs     map[wire.Ref]*job
+	reserved map[wire.Ref]time.Time // accepted Offers, until when a place is kept for them
+	link     *link                  // the present Session, nil when there is none
+	draining bool                   // this process is to end
+	resting  bool                   // the Server wants it to take no Job
+	ending   work.CancelMode        // of CancelAll
+	changed  chan struct{}          // holds one; something of the above changed
+}
+
+// New makes a Runner. Nothing is touched before Run.
+func New(cfg Config) *Runner {
+	cfg = cfg.withDefaults()
+	life, leave := context.WithCancel(context.Background())
+	return &Runner{
+		cfg: cfg, log: cfg.Log, environ: baseEnviron(cfg.Environ),
+		approver: newApprover(cfg.Approval), tools: newTools(cfg.Engines, cfg.EnginePaths),
+		keeping: make(chan struct{}, 1), life: life, leave: leave,
+		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1),
+	}
+}
+
+// Run connects to the Server, again and again, and executes what it is told until one of these:
+// ctx ends: it leaves at once and returns nil; commands go on under the keeper, and the next Runner of the
+// working directory finds them. Drain was called and no Step is left: it returns nil. The Server will
+// never take it as it is configured (wrong secret, unknown Runner, a Server that is none): a fault
+// that says what to do.
+func (r *Runner) Run(ctx context.Context) error {
+	defer r.leave()
+	home, err := openHome(r.cfg.WorkingDirectory, r.cfg.TempDirectory)
+	if err != nil {
+		return err
+	}
+	defer home.close()
+	r.home = home
+	r.fetcher = source.New(source.Config{MirrorsDir: home.mirrors(), Limits: r.cfg.Fetch})
+	if r.http, err = wire.HTTPClient(r.cfg.CAFile); err != nil {
+		return err
+	}
+	defer r.http.CloseIdleConnections()
+	if err := r.loadJournal(); err != nil {
+		return err
+	}
+	r.cleanTemp()
+	r.spawn(r.warmKeeper)
+	err = r.stayConnected(ctx)
+	r.leave()
+	r.tasks.Wait()
+	if r.keeper != nil {
+		_ = r.keeper.Close()
+	}
+	return err
+}
+
+// warmKeeper has the keeper there before the first Job needs it.
+func (r *Runner) warmKeeper() {
+	if _, err := r.keep(r.life); err != nil && r.life.Err() == nil {
+		r.log.Warn("keeper cannot be started", "error", err)
+	}
+}
+
+// spawn runs f in a goroutine that Run waits for.
+func (r *Runner) spawn(f func()) { r.tasks.Go(f) }
+
+// Drain has the Runner take no further Job and Run return when the Jobs at hand are over. A Job that
+// waits for an approval is not waited for: the journal keeps it. Safe to call again.
+func (r *Runner) Drain() {
+	r.mu.Lock()
+	again := r.draining
+	r.draining = true
+	r.mu.Unlock()
+	if again {
+		return
+	}
+	r.log.Info("draining: no further Jobs are taken")
+	r.send(&wire.Draining{})
+	r.kick()
+}
+
+// CancelAll drains, and ends the Steps under way: Graceful or Kill.
+func (r *Runner) CancelAll(mode work.CancelMode) {
+	r.Drain()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ending = mode
+	for _, j := range r.jobs {
+		if j.running() {
+			r.cancelJob(j, mode)
+		}
+	}
+}
+
+// kick makes stayConnected look whether a drained Runner is done.
+func (r *Runner) kick() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// send sends a message if there is a Session; if not, the next one begins with the full state.
+func (r *Runner) send(m wire.Message) {
+	r.mu.Lock()
+	l := r.link
+	r.mu.Unlock()
+	if l != nil {
+		_ = l.conn.Send(m) // a Session that broke is seen by its reader
+	}
+}
+
+// drained tells whether a draining Runner has nothing left to do.
+func (r *Runner) drained(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.draining {
+		return false
+	}
+	for _, j := range r.jobs {
+		if j.holdsPlace(now) {
+			return false
+		}
+		for _, st := range j.steps {
+			if st.result != nil && !st.stored && (r.link != nil || now.Sub(j.busy) < drainPatience) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// free gives the number of places for further Jobs. The caller holds mu.
+func (r *Runner) free(now time.Time) int {
+	used := 0
+	for _, j := range r.jobs {
+		if j.holdsPlace(now) {
+			used++
+		}
+	}
+	for ref, until := range r.reserved {
+		if now.After(until) {
+			delete(r.reserved, ref)
+		}
+	}
+	return r.cfg.Capacity - used - len(r.reserved)
+}
+
+// stayConnected runs one Session after the other.
+func (r *Runner) stayConnected(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.spawn(func() { r.watchDrain(ctx, stop) })
+	var p pace
+	for ctx.Err() == nil {
+		began := time.Now()
+		welcomed, err := r.session(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		wait, final := p.next(err, welcomed, time.Since(began))
+		if final != nil {
+			return final
+		}
+		r.log.Warn("not connected to the Server", "error", err, "next_try", wait.Round(time.Millisecond))
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+var errDrained = errors.New("drained")
+
+// watchDrain ends the Sessions when a draining Runner is done.
+func (r *Runner) watchDrain(ctx context.Context, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(time.Second) // for what only time changes; it costs nothing while not draining
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if r.drained(time.Now()) {
+			r.log.Info("drained")
+			stop(errDrained)
+			return
+		}
+	}
+}

@@ -1,0 +1,552 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+func TestJob(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	start(t, cfg)
+	spec := scriptSpec(`echo "run $LEGWORK_JOB_ID $LEGWORK_ATTEMPT $LEGWORK_MODULE $color"; echo "secret: $token"; cat data.txt; ls -d "$TMPDIR"; env | grep -ic client_secret || true; echo bad >&2`, false)
+	spec.Inputs = []work.InputValue{{Name: "color", Kind: catalog.Env, Value: []byte(`"blue"`)}, {Name: "token", Kind: catalog.Env, Value: []byte(`"hush-hush"`), Sensitive: true}}
+	spec.Hooks = []catalog.Hook{
+		{Task: "run", Phase: catalog.Before, Script: "echo before one"}, {Task: "run", Phase: catalog.Before, Script: "echo before two", Shell: "sh"},
+		{Task: "run", Phase: catalog.After, Script: "echo after"}, {Task: "apply", Phase: catalog.Before, Script: "echo never"},
+	}
+	job := ref("job-1", 1)
+	s.begin(job, spec, 1)
+	if got := s.result(job, 1); got.Status != work.StepSucceeded || got.StartedAt.IsZero() || got.FinishedAt.Before(got.StartedAt) {
+		t.Fatalf("got %+v, %+v\n%s", got, got.Failure, s.text(job, 1))
+	}
+	temp := filepath.Join(cfg.TempDirectory, shortName("job-1.1"))
+	want := "before one\nbefore two\nrun job-1 1 prod/network/vpc blue\nsecret: ***\ndata\n" + temp + "\n0\nafter\n"
+	if got := s.text(job, 1, work.Stdout); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := s.text(job, 1, work.Stderr); got != "bad\n" {
+		t.Errorf("got %q", got)
+	}
+	if n := count[*wire.StepStarted](s); n != 2 {
+		t.Errorf("%d Steps started", n)
+	}
+	s.wait("a heartbeat that names the Job", func() bool {
+		return len(s.beats) > 0 && reflect.DeepEqual(s.beats[len(s.beats)-1].Working, []wire.Ref{job})
+	})
+	noSecret(t, cfg.WorkingDirectory, "hush-hush")
+	s.send(&wire.Drop{Ref: job})
+	eventually(t, "the folders of the Job are removed", func() bool {
+		return !exists(filepath.Join(cfg.WorkingDirectory, "jobs", "job-1.1")) && !exists(temp)
+	})
+}
+
+// noSecret looks for a secret in every file below dir.
+func noSecret(t *testing.T, dir, secret string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), secret) {
+			t.Errorf("the secret is in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	for i, c := range []struct {
+		name   string
+		change func(*work.Spec)
+		step   int
+		code   string
+		log    string
+	}{
+		{"exit status", func(sp *work.Spec) { sp.Script.Run = "exit 3" }, 1, "script_failed", "run failed: "},
+		{"signal", func(sp *work.Spec) { sp.Script.Run = "kill -9 $$" }, 1, "died_by_signal", "SIGKILL"},
+		{"hook before", func(sp *work.Spec) { sp.Hooks[0].Script = "exit 9" }, 1, "hook_failed", "Hook before run"},
+		{"hook after", func(sp *work.Spec) { sp.Hooks[1].Script = "exit 9" }, 1, "hook_failed", "Hook after run"},
+		{"no such file", func(sp *work.Spec) { sp.Script = &catalog.ScriptSpec{File: "missing.sh"} }, 1, "script_file", "missing.sh"},
+		{"timeout", func(sp *work.Spec) { sp.Script.Run, sp.StepTimeout = "sleep 60", 300*time.Millisecond }, 1, "step_timeout", "timeout"},
+		{"stall", func(sp *work.Spec) { sp.Script.Run, sp.Stall = "sleep 60", 300*time.Millisecond }, 1, "step_stalled", "printed nothing"},
+		{"bad source", func(sp *work.Spec) { sp.Source.Files = nil }, 0, "bad_source", "fetch failed: "},
+		{"unknown engine", func(sp *work.Spec) { sp.Engine = "cobol" }, 1, "engine_missing", "cobol"},
+		{"huge input", func(sp *work.Spec) {
+			sp.Inputs = []work.InputValue{{Name: "x", Value: []byte(`"` + strings.Repeat("y", 200<<10) + `"`)}}
+		}, 1, "bad_input", "at most"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spec := scriptSpec("true", false)
+			spec.Hooks = []catalog.Hook{{Task: "run", Phase: catalog.Before, Script: "true"}, {Task: "run", Phase: catalog.After, Script: "true"}}
+			c.change(spec)
+			job := ref(fmt.Sprintf("job-%d", i), 1)
+			s.begin(job, spec, c.step)
+			got := s.result(job, c.step)
+			if got.Status != work.StepFailed || got.Failure == nil || got.Failure.Code != c.code {
+				t.Fatalf("got %+v %+v", got, got.Failure)
+			}
+			if got := s.text(job, c.step, work.System); !strings.Contains(got, c.log) {
+				t.Errorf("log says %q", got)
+			}
+		})
+	}
+}
+
+func TestCancel(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	const patient = `trap 'echo wrapping up; exit 0' INT; echo ready; while true; do sleep 0.05; done`
+	for _, c := range []struct {
+		name, script string
+		mode         work.CancelMode
+		want         work.StepStatus
+	}{
+		{"graceful", "echo ready; sleep 60", work.Graceful, work.StepCanceled},
+		{"graceful, ends well", patient, work.Graceful, work.StepSucceeded},
+		{"kill", patient, work.Kill, work.StepCanceled},
+		{"after current", "echo ready; sleep 0.3", work.AfterCurrent, work.StepSucceeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			job := ref(strings.NewReplacer(" ", "-", ",", "").Replace(c.name), 1)
+			s.begin(job, scriptSpec(c.script, false), 1)
+			s.sees(job, 1, "ready")
+			s.send(&wire.Cancel{Ref: job, Mode: c.mode})
+			if got := s.result(job, 1); got.Status != c.want {
+				t.Fatalf("got %+v %+v", got, got.Failure)
+			}
+		})
+	}
+	t.Run("a Step that comes after a cancel does not begin", func(t *testing.T) {
+		job := ref("late", 1)
+		s.begin(job, scriptSpec("echo never", false), 0)
+		s.result(job, 0)
+		s.send(&wire.Cancel{Ref: job, Mode: work.Graceful})
+		s.send(&wire.RunStep{Ref: job, Step: 1})
+		if got := s.result(job, 1); got.Status != work.StepCanceled || strings.Contains(s.text(job, 1), "never") {
+			t.Fatalf("got %+v", got)
+		}
+	})
+	t.Run("in a Hook", func(t *testing.T) {
+		job, spec := ref("hook", 1), scriptSpec("echo never", false)
+		spec.Hooks = []catalog.Hook{{Task: "run", Phase: catalog.Before, Script: "echo ready; sleep 60"}}
+		s.begin(job, spec, 1)
+		s.sees(job, 1, "ready")
+		s.send(&wire.Cancel{Ref: job, Mode: work.Graceful})
+		if got := s.result(job, 1); got.Status != work.StepCanceled || strings.Contains(s.text(job, 1), "never") {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
+// counting prints numbered lines for a while.
+const counting = `for i in $(seq 1 400); do echo "line $i"; sleep 0.005; done`
+
+func wantCounting(t *testing.T, s *fakeServer, job wire.Ref) {
+	t.Helper()
+	var want strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&want, "line %d\n", i+1)
+	}
+	if got := s.text(job, 1, work.Stdout); got != want.String() {
+		t.Errorf("the log is not what was printed: %d bytes, want %d", len(got), want.Len())
+	}
+}
+
+func TestDisconnectLosesNothing(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	job := ref("job-1", 1)
+	s.begin(job, scriptSpec(counting, false), 1)
+	for i := range 3 {
+		s.sees(job, 1, fmt.Sprintf("line %d\n", 50+100*i))
+		sessions := s.sessions()
+		s.cut()
+		s.wait("the Runner comes back", func() bool { return len(s.hellos) > sessions })
+	}
+	if got := s.result(job, 1); got.Status != work.StepSucceeded {
+		t.Fatalf("got %+v", got)
+	}
+	wantCounting(t, s, job)
+	if hello := s.hellos[1]; len(hello.Journal) != 1 || hello.Journal[0] != (wire.Held{Ref: job, Step: 1, Running: true}) {
+		t.Errorf("journal says %+v", hello.Journal)
+	}
+}
+
+func TestResultIsSentUntilItIsAcked(t *testing.T) {
+	s := newServer(t)
+	r := start(t, testConfig(t, s))
+	job := ref("job-1", 1)
+	s.begin(job, scriptSpec("echo ready; sleep 0.1", false), 1)
+	s.sees(job, 1, "ready")
+	s.mu.Lock()
+	s.mute, s.holdAcks = true, true
+	s.mu.Unlock()
+	eventually(t, "the Step is over", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.jobs[job].steps[1].result != nil
+	})
+	s.mu.Lock()
+	s.mute, s.holdAcks = false, false
+	s.mu.Unlock()
+	s.cut()
+	if got := s.result(job, 1); got.Status != work.StepSucceeded {
+		t.Fatalf("got %+v", got)
+	}
+	if n := s.jobs[job].times[1]; n != 1 {
+		t.Errorf("%d results", n)
+	}
+}
+
+func TestStepToldTwiceRunsOnce(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	job, spec := ref("job-1", 1), scriptSpec("echo once", false)
+	s.begin(job, spec, 1)
+	s.send(&wire.RunStep{Ref: job, Step: 1})
+	s.send(&wire.RunStep{Ref: job, Step: 1, Spec: spec})
+	s.result(job, 1)
+	s.send(&wire.RunStep{Ref: job, Step: 1})
+	s.wait("the result comes again", func() bool { return s.jobs[job].times[1] == 2 })
+	if got := s.text(job, 1); got != "once\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRunStepOfUnknownJobIsRefused(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	s.send(&wire.RunStep{Ref: ref("nobody", 1), Step: 0})
+	s.wait("a refusal", func() bool {
+		return len(s.got) > 0 && s.got[0].(*wire.Refuse).Code == refusedNoSpec
+	})
+}
+
+func TestKilledRunnerGoesOn(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	job := ref("job-1", 1)
+	first := startProcess(t, cfg)
+	spec := scriptSpec(counting, false)
+	spec.Hooks = []catalog.Hook{{Task: "run", Phase: catalog.After, Script: "echo after"}}
+	s.begin(job, spec, 1)
+	s.sees(job, 1, "line 50\n")
+	kill(first)
+	second := startProcess(t, cfg)
+	s.sees(job, 1, "line 200\n")
+	kill(second)
+	startProcess(t, cfg)
+	if got := s.result(job, 1); got.Status != work.StepSucceeded {
+		t.Fatalf("got %+v", got)
+	}
+	s.mu.Lock()
+	text := s.jobs[job].text(1, work.Stdout)
+	s.mu.Unlock()
+	if strings.Count(text, "after\n") != 1 || strings.Count(text, "line ") != 400 {
+		t.Errorf("got %q", text[max(0, len(text)-100):])
+	}
+	s.send(&wire.Drop{Ref: job})
+	eventually(t, "the folder of the Job is removed", func() bool { return !exists(filepath.Join(cfg.WorkingDirectory, "jobs", "job-1.1")) })
+}
+
+func TestFinishedWhileNobodyLooked(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	job := ref("job-1", 1)
+	r := start(t, cfg)
+	s.begin(job, scriptSpec("echo ready; sleep 0.3; echo done", false), 1)
+	s.sees(job, 1, "ready")
+	r.leave(t)
+	exit := filepath.Join(cfg.WorkingDirectory, "jobs", "job-1.1", "01-run.main.exit")
+	eventually(t, "the command ends", func() bool { return exists(exit) })
+	start(t, cfg)
+	if got := s.result(job, 1); got.Status != work.StepSucceeded || s.text(job, 1) != "ready\ndone\n" {
+		t.Fatalf("got %+v, %q", got, s.text(job, 1))
+	}
+}
+
+func TestSuperseded(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		changing bool
+		restart  bool
+		want     work.StepStatus
+	}{
+		{"a change ends by itself", true, false, work.StepSucceeded},
+		{"what changes nothing is ended", false, false, work.StepCanceled},
+		{"a change ends by itself, after a restart", true, true, work.StepSucceeded},
+		{"what changes nothing is ended, after a restart", false, true, work.StepCanceled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newServer(t)
+			cfg := testConfig(t, s)
+			r := start(t, cfg)
+			job, spec := ref("job-1", 1), scriptSpec("echo ready; sleep 0.7; echo done", !c.changing)
+			s.begin(job, spec, 1)
+			s.sees(job, 1, "ready")
+			s.mu.Lock()
+			s.verdict = func(h wire.Held) wire.Verdict {
+				return wire.Verdict{Ref: h.Ref, Fate: wire.Superseded, Acks: s.jobs[h.Ref].acks()}
+			}
+			s.mu.Unlock()
+			if c.restart {
+				r.leave(t)
+				start(t, cfg)
+			} else {
+				s.cut()
+			}
+			if got := s.result(job, 1); got.Status != c.want {
+				t.Fatalf("got %+v %+v", got, got.Failure)
+			}
+			if done := strings.Contains(s.text(job, 1), "done"); done != c.changing {
+				t.Errorf("the log says %q", s.text(job, 1))
+			}
+			eventually(t, "it is forgotten", func() bool { return !exists(filepath.Join(cfg.WorkingDirectory, "jobs", "job-1.1")) })
+		})
+	}
+}
+
+// TestNewAttemptWaits binds a Job anew to the same Instance while the old Attempt still changes something.
+func TestNewAttemptWaits(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	old, spec := ref("job-1", 1), scriptSpec("echo ready; sleep 0.5; echo done", false)
+	s.begin(old, spec, 1)
+	s.sees(old, 1, "ready")
+	s.begin(ref("job-1", 2), spec, 1)
+	if got := s.result(ref("job-1", 2), 1); got.Status != work.StepSucceeded {
+		t.Fatalf("got %+v", got)
+	}
+	before, after := s.result(old, 1), s.result(ref("job-1", 2), 0)
+	if before.Status != work.StepSucceeded || after.StartedAt.Before(before.FinishedAt) {
+		t.Errorf("the new Attempt began at %v, the old one ended at %v", after.StartedAt, before.FinishedAt)
+	}
+	if got := s.text(ref("job-1", 2), 0, work.System); !strings.Contains(got, "waiting") {
+		t.Errorf("the log says %q", got)
+	}
+}
+
+func TestKeeperKilled(t *testing.T) {
+	for _, repeatable := range []bool{true, false} {
+		t.Run(fmt.Sprint("repeatable ", repeatable), func(t *testing.T) {
+			s := newServer(t)
+			cfg := testConfig(t, s)
+			r := start(t, cfg)
+			mark := filepath.Join(t.TempDir(), "mark")
+			job := ref("job-1", 1)
+			s.begin(job, scriptSpec(fmt.Sprintf("echo ready; if test -e %[1]s; then exit 0; fi; touch %[1]s; sleep 60", mark), repeatable), 1)
+			s.sees(job, 1, "ready")
+			eventually(t, "the mark", func() bool { return exists(mark) })
+			pid, _ := r.Runner.keeper.Keeper()
+			keeper, err := os.FindProcess(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := keeper.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			got := s.result(job, 1)
+			switch {
+			case repeatable && (got.Status != work.StepSucceeded || !strings.Contains(s.text(job, 1, work.System), "run again")):
+				t.Errorf("got %+v %+v, log %q", got, got.Failure, s.text(job, 1))
+			case !repeatable && (got.Status != work.StepFailed || got.Failure.Code != "host_lost"):
+				t.Errorf("got %+v %+v", got, got.Failure)
+			}
+		})
+	}
+}
+
+func TestOffers(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	cfg.Capacity = 2
+	r := start(t, cfg)
+	answer := func(job, engine string) wire.Message {
+		t.Helper()
+		s.mu.Lock()
+		n := len(s.got)
+		s.mu.Unlock()
+		s.send(&wire.Offer{Ref: ref(job, 1), Engine: engine})
+		s.wait("an answer", func() bool { return len(s.got) > n })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.got[n]
+	}
+	code := func(m wire.Message) string {
+		if refused, ok := m.(*wire.Refuse); ok {
+			return refused.Code
+		}
+		return ""
+	}
+	if got := code(answer("a", "script")); got != "" {
+		t.Errorf("first: %s", got)
+	}
+	if got := code(answer("b", "script")); got != "" {
+		t.Errorf("second: %s", got)
+	}
+	if got := code(answer("c", "script")); got != refusedBusy {
+		t.Errorf("third: %q", got)
+	}
+	s.send(&wire.Withdrawn{Ref: ref("b", 1)})
+	if got := code(answer("d", "script")); got != "" {
+		t.Errorf("after one was withdrawn: %s", got)
+	}
+	if got := code(answer("e", "terraform")); got != refusedEngine {
+		t.Errorf("missing engine: %q", got)
+	}
+	s.send(&wire.Withdrawn{Ref: ref("d", 1)})
+	s.send(&wire.Drain{})
+	if got := code(answer("f", "script")); got != refusedDraining {
+		t.Errorf("resting: %q", got)
+	}
+	s.send(&wire.Drain{Resume: true})
+	if got := code(answer("g", "script")); got != "" {
+		t.Errorf("resumed: %q", got)
+	}
+	_ = r
+}
+
+func TestDrain(t *testing.T) {
+	s := newServer(t)
+	r := start(t, testConfig(t, s))
+	job := ref("job-1", 1)
+	s.begin(job, scriptSpec("echo ready; sleep 0.4; echo done", false), 1)
+	s.sees(job, 1, "ready")
+	r.Drain()
+	s.send(&wire.Offer{Ref: ref("other", 1), Engine: "script"})
+	if err := <-r.done; err != nil {
+		t.Fatal(err)
+	}
+	r.done <- nil
+	if got := s.result(job, 1); got.Status != work.StepSucceeded || !strings.Contains(s.text(job, 1), "done") {
+		t.Errorf("got %+v", got)
+	}
+	if count[*wire.Draining](s) != 1 || count[*wire.Accept](s) != 0 {
+		t.Errorf("got %s", s.summary())
+	}
+}
+
+func TestCancelAll(t *testing.T) {
+	s := newServer(t)
+	r := start(t, testConfig(t, s))
+	job := ref("job-1", 1)
+	s.begin(job, scriptSpec("trap '' INT TERM; echo ready; sleep 60; sleep 60", false), 1)
+	s.sees(job, 1, "ready")
+	r.CancelAll(work.Graceful)
+	r.CancelAll(work.Kill)
+	if err := <-r.done; err != nil {
+		t.Fatal(err)
+	}
+	r.done <- nil
+	if got := s.result(job, 1); got.Status != work.StepCanceled {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestLeaveAndComeBack(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	job := ref("job-1", 1)
+	r := start(t, cfg)
+	s.begin(job, scriptSpec(counting, false), 1)
+	s.sees(job, 1, "line 50\n")
+	r.leave(t)
+	start(t, cfg)
+	if got := s.result(job, 1); got.Status != work.StepSucceeded {
+		t.Fatalf("got %+v", got)
+	}
+	wantCounting(t, s, job)
+}
+
+func TestPreapproval(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	cfg.Approval = Approval{Enabled: true, Dir: t.TempDir()}
+	start(t, cfg)
+	spec := scriptSpec("echo approved", false)
+	spec.Hooks = []catalog.Hook{{Task: "run", Phase: catalog.Before, Script: "echo hook"}}
+	approve := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(cfg.Approval.Dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try := func(job string) work.StepResult {
+		s.begin(ref(job, 1), spec, 1)
+		return s.result(ref(job, 1), 1)
+	}
+	if got := try("none"); got.Status != work.StepFailed || got.Failure.Code != "script_not_approved" || s.text(ref("none", 1), 1, work.Stdout) != "" {
+		t.Errorf("nothing approved: %+v", got)
+	}
+	approve("a", "echo approved")
+	if got := try("hook"); got.Status != work.StepFailed || !strings.Contains(got.Failure.Message, "Hook before run") {
+		t.Errorf("Hook not approved: %+v", got)
+	}
+	approve("b", "echo hook")
+	if got := try("both"); got.Status != work.StepSucceeded {
+		t.Errorf("both approved: %+v %+v", got, got.Failure)
+	}
+	approve("b", "echo hooK")
+	if got := try("changed"); got.Status != work.StepFailed {
+		t.Errorf("changed: %+v", got)
+	}
+}
+
+func TestOneProcessPerWorkingDirectory(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	start(t, cfg)
+	s.wait("connected", func() bool { return s.conn != nil })
+	err := New(cfg).Run(t.Context())
+	if f := faultOf(err); f.Code != "working_directory_in_use" || f.Hint == "" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestFlood prints 100,000 lines while the acks are held back at first: the window bounds what is sent.
+func TestFlood(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	job := ref("job-1", 1)
+	s.mu.Lock()
+	s.holdAcks = true
+	s.mu.Unlock()
+	s.begin(job, scriptSpec("head -c 12000000 /dev/urandom | base64 -w 79", false), 1)
+	s.wait("some of it", func() bool { return len(s.jobs[job].logs[1]) > 1000 })
+	<-time.After(300 * time.Millisecond)
+	s.mu.Lock()
+	held := 0
+	for _, r := range s.jobs[job].logs[1] {
+		held += len(r.Data)
+	}
+	s.holdAcks = false
+	have := uint64(len(s.jobs[job].logs[1]))
+	s.mu.Unlock()
+	if held > windowBytes+3*floodBytes {
+		t.Errorf("%d bytes were sent without an ack", held)
+	}
+	s.send(&wire.LogAck{Ref: job, Step: 1, Next: have + 1})
+	if got := s.result(job, 1); got.Status != work.StepSucceeded {
+		t.Fatalf("got %+v", got)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.jobs[job].logs[1]); n < 200_000 || s.batches > n/500 {
+		t.Errorf("%d records in %d batches", n, s.batches)
+	}
+}

@@ -1,0 +1,252 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"legwork/internal/fault"
+	"legwork/internal/process"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+var (
+	errLeaving  = errors.New("the Runner is leaving")
+	errCanceled = errors.New("the Step was canceled")
+)
+
+// begin starts the goroutine of a Step. The caller holds mu.
+func (r *Runner) begin(st *step) {
+	ctx, stop := context.WithCancelCause(r.life)
+	st.running, st.stop = true, stop
+	st.job.busy = time.Now()
+	st.ship.start()
+	r.spawn(func() {
+		defer stop(nil)
+		r.perform(ctx, st)
+	})
+}
+
+// perform executes a Step from where an earlier process may have left it, and notes its result.
+func (r *Runner) perform(ctx context.Context, st *step) {
+	result, note, err := r.execute(ctx, st)
+	if err != nil && r.life.Err() != nil {
+		st.closeSpool()
+		return // the next process goes on with it
+	}
+	if err != nil {
+		result = r.failure(st, err)
+	}
+	r.finish(st, result, note)
+}
+
+// execute takes the Step through everything that belongs to it.
+func (r *Runner) execute(ctx context.Context, st *step) (work.StepResult, resultNote, error) {
+	release, err := r.modules.acquire(ctx, st.job.ModuleID, func() {
+		st.say("waiting: another Job of this Module is still under way on this host")
+	})
+	if err != nil {
+		return work.StepResult{}, resultNote{}, err
+	}
+	defer release()
+	if err := r.markBegun(st); err != nil {
+		return work.StepResult{}, resultNote{}, err
+	}
+	r.mu.Lock()
+	spec, fate := st.job.spec, st.job.fate
+	r.mu.Unlock()
+	switch {
+	case spec == nil || fate != live:
+		result, err := r.outcome(st)
+		return result, resultNote{}, err
+	case st.kind == work.StepFetch:
+		return r.fetch(ctx, st, spec)
+	}
+	result, err := r.runEngine(ctx, st, spec)
+	return result, resultNote{}, err
+}
+
+// markBegun writes the journal, before anything is started, and tells the Server.
+func (r *Runner) markBegun(st *step) error {
+	j := st.job
+	r.mu.Lock()
+	written, started, resumed := j.written, st.started, st.resumed
+	r.mu.Unlock()
+	if !written {
+		if err := writeFacts(j.dir, j.facts); err != nil {
+			return err
+		}
+	}
+	if started.IsZero() {
+		started = time.Now()
+	}
+	if !resumed {
+		if err := writeBegun(st.path+".begun", begunNote{Started: started}, st.changing); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	j.written, st.started = true, started
+	r.mu.Unlock()
+	r.send(&wire.StepStarted{Ref: j.ref(), Step: st.index, At: started})
+	return nil
+}
+
+// failure makes the result of a Step that could not be executed as it should.
+func (r *Runner) failure(st *step, err error) work.StepResult {
+	result := work.StepResult{Status: work.StepFailed, ExitCode: -1}
+	var f *fault.Fault
+	switch {
+	case errors.Is(err, errCanceled) || errors.Is(err, context.Canceled):
+		result.Status = work.StepCanceled
+		result.Failure = &work.Failure{Code: "canceled", Message: string(st.kind) + " was canceled"}
+	case errors.Is(err, errStepTimeout):
+		result.Failure = &work.Failure{Code: "step_timeout", Message: string(st.kind) + " took longer than its timeout and was ended",
+			Hint: "raise limits.timeout of the Module, or see in the log what it waited for"}
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		result.Failure = &work.Failure{Code: "disk_full", Message: "the disk of the Runner's host is full",
+			Hint: "make room on the disk that holds the Runner's working directory"}
+	case errors.As(err, &f):
+		result.Failure = &work.Failure{Code: f.Code, Message: f.Message, Hint: f.Hint}
+	default:
+		result.Failure = &work.Failure{Code: string(st.kind) + "_failed", Message: string(st.kind) + " failed inside the Runner",
+			Hint: "the Runner's own log on its host names the cause"}
+	}
+	if result.Status == work.StepFailed {
+		r.log.Warn("Step failed", "job", st.job.Job, "attempt", st.job.Attempt, "step", st.kind, "error", err, "cause", errors.Unwrap(err))
+	}
+	return result
+}
+
+// finish notes the result of a Step and has it sent behind the log.
+func (r *Runner) finish(st *step, result work.StepResult, note resultNote) {
+	j := st.job
+	if result.Failure != nil {
+		st.say(string(st.kind) + " " + ending(result.Status) + ": " + result.Failure.Message + hint(result.Failure))
+	}
+	st.closeSpool()
+	r.mu.Lock()
+	result.StartedAt = st.started
+	if result.StartedAt.IsZero() {
+		result.StartedAt = time.Now()
+	}
+	r.mu.Unlock()
+	result.FinishedAt = time.Now()
+	clean(&result)
+	if !result.HasOutputs && len(result.Outputs) == 0 { // outputs may be sensitive and are read again after a restart
+		note.Result = result
+		if err := writeResult(st.path+".result", note); err != nil {
+			r.log.Warn("result of a Step cannot be written", "job", j.Job, "step", st.kind, "error", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st.result, st.running, st.command = &result, false, ""
+	if note.Dir != "" {
+		j.source, j.commit = note.Dir, result.Commit
+	}
+	j.busy = time.Now()
+	st.ship.poke()
+	r.settle(j)
+	r.kick()
+}
+
+func ending(status work.StepStatus) string {
+	if status == work.StepCanceled {
+		return "canceled"
+	}
+	return "failed"
+}
+
+func hint(f *work.Failure) string {
+	if f.Hint == "" {
+		return ""
+	}
+	return " (" + f.Hint + ")"
+}
+
+// clean makes sure that what is said travels: text on the wire is UTF-8 and bounded.
+func clean(result *work.StepResult) {
+	if f := result.Failure; f != nil {
+		tidy := *f
+		tidy.Code, tidy.Message, tidy.Hint = tidyText(f.Code, 200), tidyText(f.Message, 8<<10), tidyText(f.Hint, 8<<10)
+		result.Failure = &tidy
+	}
+}
+
+func tidyText(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit]
+	}
+	return strings.ToValidUTF8(text, "?")
+}
+
+// say writes a record of Legwork's own into the Step's log. Only the goroutine that performs the
+// Step calls it, and never while a command runs.
+func (st *step) say(text string) {
+	if st.spool == nil {
+		if err := os.MkdirAll(st.job.dir, 0o700); err != nil {
+			return
+		}
+		spool, err := process.OpenSpool(st.path + ".spool")
+		if err != nil {
+			st.ship.r.log.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+			return
+		}
+		spool.SkipTo(st.ship.ackedSeq())
+		st.spool = spool
+	}
+	for line := range strings.Lines(strings.ToValidUTF8(text, "?")) {
+		if err := st.spool.Append(work.System, false, []byte(strings.TrimRight(line, "\r\n")), time.Now()); err != nil {
+			st.ship.r.log.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+			break
+		}
+	}
+	st.ship.poke()
+}
+
+// closeSpool gives the spool to whoever writes next.
+func (st *step) closeSpool() {
+	if st.spool == nil {
+		return
+	}
+	if err := st.spool.Close(); err != nil {
+		st.ship.r.log.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+	}
+	st.spool = nil
+}
+
+// outcome is the result of a Step that was superseded: nothing new is begun, and a change that is
+// under way is waited for. Without the Spec only the exit tells how it went.
+func (r *Runner) outcome(st *step) (work.StepResult, error) {
+	exit, ran, err := r.lastExit(st)
+	switch {
+	case err != nil:
+		return work.StepResult{}, err
+	case !ran:
+		return work.StepResult{}, errCanceled
+	}
+	return plainResult(st.kind, exit), nil
+}
+
+// files lists the commands of the Step that were started, by the names of their start records.
+func (st *step) files() []string {
+	entries, err := os.ReadDir(st.job.dir)
+	if err != nil {
+		return nil
+	}
+	prefix := stepPrefix(st.index, st.kind) + "."
+	var names []string
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), ".start"); ok && strings.HasPrefix(name, prefix) {
+			names = append(names, strings.TrimPrefix(name, prefix))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
