@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,7 +40,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(keeperVar); dir != "" {
 		idle, err := time.ParseDuration(os.Getenv(idleVar))
 		if err == nil {
-			err = runKeeper(context.Background(), dir, os.Getenv(versionVar), idle, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+			ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+			defer stop()
+			err = runKeeper(ctx, dir, os.Getenv(versionVar), idle, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -646,6 +649,23 @@ func TestKeeperLeavesWhenNotNeeded(t *testing.T) {
 	if exit := b.wait(spec); exit.Code != 0 {
 		t.Fatalf("exit is %+v", exit)
 	}
+}
+
+// The host shuts down, or systemd stops the Runner: the keeper sees its commands to their end.
+func TestKeeperIsToldToEnd(t *testing.T) {
+	b := newBench(t)
+	spec := b.start(shellSpec(b.dir, "running", `echo ready; until [ -e go ]; do sleep 0.02; done; echo last; exit 6`))
+	b.printed(spec, "ready")
+	pid, _ := b.client.Keeper()
+	_ = unix.Kill(pid, unix.SIGTERM)
+	b.run("meanwhile", "true")
+	if err := os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if exit := b.wait(spec); exit.Code != 6 || b.text(spec, work.Stdout) != "ready\nlast\n" {
+		t.Fatalf("exit is %+v", exit)
+	}
+	b.until("the keeper has left", func() bool { return !living(pid) })
 }
 
 func TestOneKeeperPerFolder(t *testing.T) {
