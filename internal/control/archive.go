@@ -1,0 +1,206 @@
+package control
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+const (
+	archivePause = 50 * time.Millisecond // between two archives: moving old logs is no hurry, running Jobs are
+	archiveScan  = 5 * time.Minute       // how often the store is searched for logs that were forgotten
+	archiveList  = 10_000                // Jobs that wait in memory; more are found by the search
+)
+
+// archiver moves the logs of ended Jobs from the database into the place for blobs, a while after their end, and reads
+// them there.
+type archiver struct {
+	c *Control
+
+	mu      sync.Mutex
+	waiting []ended
+}
+
+// ended is a Job whose log waits to be archived.
+type ended struct {
+	job string
+	due time.Time
+}
+
+func newArchiver(c *Control) *archiver {
+	return &archiver{c: c}
+}
+
+func (a *archiver) add(j *work.Job) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) < archiveList {
+		a.waiting = append(a.waiting, ended{j.ID, time.Now().Add(a.c.limits.ArchiveAfter)})
+	}
+}
+
+// next gives the Job that is due, or how long to wait for one.
+func (a *archiver) next(now time.Time) (job string, wait time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) == 0 {
+		return "", time.Second
+	}
+	if first := a.waiting[0]; !first.due.After(now) {
+		a.waiting = a.waiting[1:]
+		return first.job, archivePause
+	}
+	return "", min(a.waiting[0].due.Sub(now), time.Second)
+}
+
+func (a *archiver) run(ctx context.Context) {
+	var scanned time.Time
+	for ctx.Err() == nil {
+		if now := time.Now(); now.Sub(scanned) > archiveScan {
+			a.search(ctx, now)
+			scanned = now
+		}
+		job, wait := a.next(time.Now())
+		if job != "" {
+			if err := a.archive(ctx, job); err != nil && ctx.Err() == nil {
+				a.c.log.Warn("could not archive a log, the search will find it again", "job_id", job, "error", err)
+			}
+		}
+		sleep(ctx, wait)
+	}
+}
+
+// sleep waits for a while or for the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// search finds logs that should have been archived long ago.
+func (a *archiver) search(ctx context.Context, now time.Time) {
+	last := ""
+	for {
+		var jobs []*work.Job
+		err := a.c.store.View(ctx, func(tx *store.Tx) (err error) {
+			jobs, err = tx.UnarchivedLogs(now, last, 500)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			a.c.log.Warn("could not search for logs to archive", "error", err)
+		}
+		if err != nil || len(jobs) == 0 {
+			return
+		}
+		if !a.addOld(jobs, now) {
+			return
+		}
+		last = jobs[len(jobs)-1].ID
+	}
+}
+
+// addOld takes in what ended long enough ago. It is false when no more fit.
+func (a *archiver) addOld(jobs []*work.Job, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := make(map[string]bool, len(a.waiting))
+	for _, e := range a.waiting {
+		known[e.job] = true
+	}
+	for _, j := range jobs {
+		if len(a.waiting) >= archiveList {
+			return false
+		}
+		if !known[j.ID] && now.Sub(j.FinishedAt) > a.c.limits.ArchiveAfter {
+			a.waiting = append(a.waiting, ended{j.ID, now})
+		}
+	}
+	return true
+}
+
+// archive moves one Job's log. It may be interrupted anywhere and done again: the database keeps the log until the
+// archive is whole and noted.
+func (a *archiver) archive(ctx context.Context, job string) error {
+	var state store.LogState
+	var j *work.Job
+	err := a.c.store.View(ctx, func(tx *store.Tx) (err error) {
+		if j, err = tx.JobForUpdate(job); err == nil {
+			state, err = tx.LogState(job)
+		}
+		return err
+	})
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil || state.Last == 0 || state.Archive != "" || !j.Status.Terminal() {
+		return err
+	}
+	key := "logs/" + job
+	lines, last, err := a.put(ctx, key, job)
+	if err != nil || last == 0 {
+		return err
+	}
+	return a.c.store.Update(ctx, func(tx *store.Tx) error { return tx.ArchiveLog(job, key, lines, last) })
+}
+
+// put writes the archive as a stream, a few chunks at a time.
+func (a *archiver) put(ctx context.Context, key, job string) (lines, last int64, err error) {
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := a.c.blobs.Put(ctx, key, r)
+		_ = r.CloseWithError(err) // nobody reads on
+		written <- err
+	}()
+	aw := store.NewArchiveWriter(w)
+	err = a.copyChunks(ctx, aw, job)
+	if err == nil {
+		lines, last, err = aw.Close()
+	}
+	_ = w.CloseWithError(err) // nil is the end of the stream
+	if putErr := <-written; err == nil {
+		err = putErr
+	}
+	return lines, last, err
+}
+
+func (a *archiver) copyChunks(ctx context.Context, w *store.ArchiveWriter, job string) error {
+	for after := int64(0); ; {
+		var chunks []store.LogChunk
+		err := a.c.store.View(ctx, func(tx *store.Tx) (err error) {
+			chunks, err = tx.LogChunks(job, after, 16)
+			return err
+		})
+		if err != nil || len(chunks) == 0 {
+			return err
+		}
+		for _, chunk := range chunks {
+			if err := w.Add(chunk); err != nil {
+				return err
+			}
+			after = chunk.First + chunk.Count - 1
+		}
+	}
+}
+
+// read gives records out of an archive.
+func (a *archiver) read(ctx context.Context, state store.LogState, after int64, limit int) ([]store.LogLine, error) {
+	object, err := a.c.blobs.Get(ctx, state.Archive)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "log_archive_missing", "the archive of this log cannot be read").
+			WithHint("check the Server's place for blobs").WithCause(err)
+	}
+	archive, err := store.OpenArchive(object, object.Size)
+	if err != nil {
+		return nil, err
+	}
+	return archive.Read(after, limit)
+}

@@ -1,0 +1,281 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// claim binds a Job to an Instance that accepted the Offer of it, and gives it the first Step. Whoever else was asked
+// is told that the Job is gone.
+func (c *Control) claim(ctx context.Context, s *session, ref wire.Ref, offered time.Time) {
+	m, err := c.tryClaim(ctx, s, ref, offered)
+	if err != nil {
+		c.claimFailed(ctx, s, ref, err)
+		return
+	}
+	s.adopt(m.job, nil, true)
+	c.stats.claims.Add(1)
+	c.carryOut(m)
+	c.queue.settle(ref.Job, s)
+}
+
+func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offered time.Time) (m moved, err error) {
+	spec, err := c.specForClaim(ctx, s, ref)
+	if err != nil {
+		return m, err
+	}
+	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		j, err := tx.JobForUpdate(ref.Job)
+		if err != nil {
+			return err
+		}
+		if j.Status != work.Queued || j.Attempt+1 != ref.Attempt || j.OrganizationID != s.org {
+			return errClaimLost
+		}
+		if err := c.mayTake(tx, s); err != nil {
+			return err
+		}
+		m, _, err = c.move(tx, j, work.ClaimedBy{Binding: work.Binding{
+			RunnerID: s.runnerID, Runner: s.runner, InstanceID: s.instanceID, Instance: s.instance, OfferedAt: offered.UTC(),
+		}})
+		return err
+	})
+	m.spec = spec
+	return m, err
+}
+
+// mayTake checks in the store that the Session is still the Instance's and that its Runner takes Jobs.
+func (c *Control) mayTake(tx *store.Tx, s *session) error {
+	i, err := tx.Instance(s.org, s.instanceID)
+	if err != nil {
+		return err
+	}
+	if i.SessionID != s.id || !i.Connected {
+		return errSessionOver
+	}
+	r, err := tx.Runner(s.org, s.runnerID)
+	if err == nil && (r.IsDisabled || i.Draining) {
+		err = errClaimLost
+	}
+	return err
+}
+
+var errSessionOver = errors.New("the session is over")
+
+// claimFailed takes back the Offer and looks why: what waits is looked at again, what can never run is ended.
+func (c *Control) claimFailed(ctx context.Context, s *session, ref wire.Ref, err error) {
+	var missing *missingUpstream
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, errClaimLost), errors.Is(err, errSessionOver), fault.Is(err, fault.NotFound):
+		c.refresh(ctx, ref.Job)
+	case errors.As(err, &missing), fault.Is(err, fault.Conflict), fault.Is(err, fault.Invalid):
+		c.queue.doubtOne(ref.Job)
+	default:
+		c.log.Error("could not bind a job", "job_id", ref.Job, "instance", s.instance, "error", err)
+		c.queue.refuse(s, ref, "the Server could not bind the job") // not again at once
+	}
+	c.queue.settle(ref.Job, nil)
+}
+
+// refresh brings what the queue knows of a Job in line with the store.
+func (c *Control) refresh(ctx context.Context, id string) {
+	var m moved
+	var holder *work.Job
+	err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
+		m, holder = moved{}, nil
+		if m.job, err = tx.JobForUpdate(id); err != nil {
+			return err
+		}
+		m.order = c.order.Add(1)
+		if m.job.Status == work.Queued {
+			holder, err = tx.ModuleBusy(m.job.ModuleID)
+		}
+		return err
+	})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		c.queue.forget(id)
+	case err != nil:
+		if ctx.Err() == nil {
+			c.log.Error("could not look at a job", "job_id", id, "error", err)
+		}
+	default:
+		c.queue.observe(m)
+		c.queue.holds(m.job.ModuleID, holder)
+	}
+}
+
+// holds notes which Job holds a Module; nil for none.
+func (q *queue) holds(moduleID string, holder *work.Job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if holder == nil {
+		delete(q.busy, moduleID)
+	} else {
+		q.busy[moduleID] = busyModule{holder.ID, holder.Number}
+	}
+	q.wake()
+}
+
+// forget drops a Job that is not there any more.
+func (q *queue) forget(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.remove(id)
+}
+
+// doubtOne has the Inputs of a Job looked at again.
+func (q *queue) doubtOne(id string) {
+	q.mu.Lock()
+	e := q.entries[id]
+	q.mu.Unlock()
+	if e != nil {
+		q.doubt([]*entry{e})
+	}
+}
+
+// missingUpstream says which Modules must be applied before a Job can run.
+type missingUpstream struct {
+	module string   // the Module of the Job
+	paths  []string // of the Modules to apply first
+}
+
+func (e *missingUpstream) Error() string {
+	return fmt.Sprintf("%s takes an output of %s, which has none yet", e.module, e.paths[0])
+}
+
+// specForClaim resolves the Job's Inputs as they are now. It fails with errClaimLost when the Job may not go to
+// the Runner any more, and with *missingUpstream when an output is not there.
+func (c *Control) specForClaim(ctx context.Context, s *session, ref wire.Ref) (spec *work.Spec, err error) {
+	err = c.store.View(ctx, func(tx *store.Tx) error {
+		j, err := tx.Job(s.org, ref.Job)
+		if err != nil {
+			return err
+		}
+		snapshot, module, err := c.declared(tx, j)
+		if err != nil {
+			return err
+		}
+		runner, err := tx.Runner(s.org, s.runnerID)
+		if err != nil {
+			return err
+		}
+		var assignments []catalog.Assignment
+		if !runner.IsAssignedToAllModules {
+			if assignments, err = tx.Assignments(s.org, s.runnerID); err != nil {
+				return err
+			}
+		}
+		if !catalog.Assigned(runner, assignments, module) {
+			return errClaimLost
+		}
+		spec, err = c.makeSpec(tx, j, snapshot, module, false)
+		return err
+	})
+	return spec, err
+}
+
+// specOf makes the Spec of a bound Job; specAgain does so for a Job that goes on, leaving out outputs that are gone.
+func (c *Control) specOf(ctx context.Context, j *work.Job) (*work.Spec, error) {
+	return c.readSpec(ctx, j, false)
+}
+
+func (c *Control) specAgain(ctx context.Context, j *work.Job) (*work.Spec, error) {
+	return c.readSpec(ctx, j, true)
+}
+
+func (c *Control) readSpec(ctx context.Context, j *work.Job, lenient bool) (spec *work.Spec, err error) {
+	err = c.store.View(ctx, func(tx *store.Tx) error {
+		snapshot, module, err := c.declared(tx, j)
+		if err != nil {
+			return err
+		}
+		spec, err = c.makeSpec(tx, j, snapshot, module, lenient)
+		return err
+	})
+	return spec, err
+}
+
+// declared gives what a Job was created with, and its Module's record with that Spec. A Module that was deleted
+// meanwhile keeps the ids that the Job knows.
+func (c *Control) declared(tx *store.Tx, j *work.Job) (store.JobSnapshot, catalog.Module, error) {
+	snapshot, err := tx.JobSnapshot(j.ID)
+	if err != nil {
+		return snapshot, catalog.Module{}, err
+	}
+	module := catalog.Module{Identity: catalog.Identity{ID: j.ModuleID, OrganizationID: j.OrganizationID},
+		StackID: j.StackID, NamespaceID: snapshot.NamespaceID, ModuleSpec: snapshot.Module}
+	module.Inputs, err = c.openInputs(module.Inputs)
+	return snapshot, module, err
+}
+
+// makeSpec says what the Instance needs to execute a Job.
+func (c *Control) makeSpec(tx *store.Tx, j *work.Job, snapshot store.JobSnapshot, m catalog.Module, lenient bool) (*work.Spec, error) {
+	if lenient {
+		m.Inputs = c.resolvable(tx, m)
+	}
+	inputs, err := c.resolve(tx, m)
+	if err != nil {
+		return nil, err
+	}
+	spec := &work.Spec{
+		Module: j.Module, ModuleID: j.ModuleID, Engine: m.Engine, Action: j.Action, Source: m.Source, Commit: j.Commit,
+		Script: m.Script, Inputs: inputs, ExtraFiles: m.ExtraFiles, Hooks: m.Hooks,
+		StepTimeout: j.Limits.StepTimeout, Stall: j.Limits.StallTimeout, Number: j.Number,
+		StackName: m.Stack, Namespace: m.Namespace, Name: m.Name,
+	}
+	for _, step := range j.Steps {
+		spec.Steps, spec.Changing = append(spec.Steps, step.Kind), append(spec.Changing, step.Changing)
+	}
+	if plan := j.Plan(); plan != nil && j.Approval != nil {
+		spec.PlanHash = plan.Hash
+	}
+	return spec, nil
+}
+
+// resolve gives the Inputs of a Module their values.
+func (c *Control) resolve(tx *store.Tx, m catalog.Module) ([]work.InputValue, error) {
+	var broken error
+	resolved, missing, err := catalog.ResolveInputs(m, func(path string) (catalog.OutputSet, bool) {
+		set, ok, err := c.latestOutputs(tx, m.OrganizationID, path)
+		if err != nil {
+			broken = err
+		}
+		return set, ok
+	})
+	switch {
+	case broken != nil:
+		return nil, broken
+	case err != nil:
+		return nil, err
+	case len(missing) > 0:
+		return nil, &missingUpstream{module: m.Path(), paths: missing}
+	}
+	values := make([]work.InputValue, len(resolved))
+	for i, r := range resolved {
+		values[i] = work.InputValue{Name: r.Name, Kind: r.Kind, Value: r.Value, Sensitive: r.Sensitive}
+	}
+	return values, nil
+}
+
+// resolvable leaves out the Inputs that take an output which is not there.
+func (c *Control) resolvable(tx *store.Tx, m catalog.Module) []catalog.Input {
+	var kept []catalog.Input
+	for _, in := range m.Inputs {
+		one := m
+		one.Inputs = []catalog.Input{in}
+		if _, err := c.resolve(tx, one); err == nil {
+			kept = append(kept, in)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,263 @@
+// Package control makes every decision and every write of the Server: what is declared, which Job runs
+// where, what a Session may say, what happens when something is lost, where logs and outputs lie.
+//
+// It is the only place that applies the state machine of package work to the store (apply.go). A change is one
+// transaction; what follows from it (messages to Instances, hints, dispatch) is done after the commit, is safe to do
+// twice, and is found again by the sweeper (sweep.go) when it was lost.
+//
+// The parts, in the order in which a Job meets them: submit.go, dispatch.go, claim.go, session.go and lane.go
+// (what Instances say), outputs.go and trigger.go, follow.go and archive.go (logs).
+package control
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"legwork/internal/blob"
+	"legwork/internal/bus"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// Sealer closes and opens what must not lie in the database as it is: sensitive Inputs and outputs.
+type Sealer interface {
+	Seal(plain []byte) ([]byte, error)
+	Open(sealed []byte) ([]byte, error)
+}
+
+// Limits bound what control waits for and keeps. Zero fields take the defaults.
+type Limits struct {
+	Lease          time.Duration // how long a Binding holds without a sign of life; default 60s
+	Heartbeat      time.Duration // how often an Instance speaks up; default 15s
+	Stall          time.Duration // of silence in one Step; default 30m
+	Recovery       time.Duration // how long a lost changing Step may come back; default 10m
+	ApprovalWindow time.Duration // how long an approval is waited for; default 0, for ever
+	MaxAttempts    int           // default 5
+	QueuedJobs     int           // that may wait at once, in all; default 100,000
+	OfferTime      time.Duration // how long an Offer stands; default 2s
+	ArchiveAfter   time.Duration // how long the log of an ended Job stays in the database; default 30s
+	EventsKept     time.Duration // how long the outbox keeps events; default 7 days
+}
+
+func (l Limits) filled() Limits {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	or(&l.Lease, work.DefaultLease)
+	or(&l.Heartbeat, work.HeartbeatPeriod)
+	or(&l.Stall, work.DefaultStallTimeout)
+	or(&l.Recovery, work.DefaultRecoveryWindow)
+	or(&l.OfferTime, 2*time.Second)
+	or(&l.ArchiveAfter, 30*time.Second)
+	or(&l.EventsKept, 7*24*time.Hour)
+	if l.MaxAttempts <= 0 {
+		l.MaxAttempts = work.DefaultMaxAttempts
+	}
+	if l.QueuedJobs <= 0 {
+		l.QueuedJobs = 100_000
+	}
+	return l
+}
+
+// Config is what a Control needs. Store, Bus, Blobs and Sealer are required.
+type Config struct {
+	Store    *store.Store
+	Bus      *bus.Bus
+	Blobs    *blob.Store
+	Sealer   Sealer
+	ServerID string // of this process among several Servers; empty for a new one
+	Log      *slog.Logger
+	Limits   Limits
+
+	// NewSecret makes a client secret and the hash under which it is stored; nil for 256 random bits and SHA-256.
+	NewSecret func() (secret string, hash []byte)
+}
+
+// Control is one Server's share of all decisions. It is safe for concurrent use.
+type Control struct {
+	store  *store.Store
+	bus    *bus.Bus
+	blobs  *blob.Store
+	sealer Sealer
+	server string
+	log    *slog.Logger
+	limits Limits
+
+	newSecret func() (secret string, hash []byte)
+
+	order    atomic.Uint64 // numbers transitions, taken while their Job is locked
+	sessions *registry
+	queue    *queue
+	tails    *tails
+	outbox   *outbox
+	archiver *archiver
+	stats    counters
+
+	// alive ends with Close or the end of Run; background work that outlives a call hangs on it.
+	alive   context.Context
+	end     context.CancelCauseFunc
+	working sync.WaitGroup
+	gate    sync.Mutex // of closed, so that nothing begins while the last is waited for
+	closed  bool
+
+	draining atomic.Bool
+	upSince  atomic.Int64 // Unix nanoseconds since which this Server could have heard every Instance; 0 before Run
+}
+
+var errStopped = fault.New(fault.Unavailable, "server_stopping", "the Server is stopping").WithHint("try again in a moment")
+
+// New makes a Control. It does nothing by itself before Run, but answers calls.
+func New(cfg Config) *Control {
+	c := &Control{
+		store: cfg.Store, bus: cfg.Bus, blobs: cfg.Blobs, sealer: cfg.Sealer,
+		server: cfg.ServerID, log: cfg.Log, limits: cfg.Limits.filled(),
+	}
+	if c.server == "" {
+		c.server = uuid.NewString()
+	}
+	if c.newSecret = cfg.NewSecret; c.newSecret == nil {
+		c.newSecret = newSecret
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.alive, c.end = context.WithCancelCause(context.Background())
+	c.sessions = newRegistry()
+	c.queue = newQueue(c)
+	c.tails = newTails(c)
+	c.outbox = newOutbox()
+	c.archiver = newArchiver(c)
+	return c
+}
+
+// Run does what goes on all the time, until ctx ends: it dispatches, sweeps, keeps presence, archives, and
+// listens to the hints of other Servers. When it returns, all Sessions are closed and nothing runs any more.
+func (c *Control) Run(ctx context.Context) error {
+	if err := c.rise(ctx); err != nil {
+		return err
+	}
+	stop, err := c.listen()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var parts sync.WaitGroup
+	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.archiver.run} {
+		parts.Go(func() { part(ctx) })
+	}
+	<-ctx.Done()
+	parts.Wait()
+	c.Drain(context.WithoutCancel(ctx))
+	c.end(errStopped)
+	c.settleDown()
+	c.setDown(context.WithoutCancel(ctx))
+	return nil
+}
+
+// rise ends what a former life of this Server left behind.
+func (c *Control) rise(ctx context.Context) error {
+	now := time.Now()
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.BeatServer(c.server, tx.Now().Add(-time.Second)); err != nil {
+			return err
+		}
+		if _, err := tx.EndDeadServers(tx.Now()); err != nil {
+			return err
+		}
+		return tx.BeatServer(c.server, tx.Now().Add(serverLease))
+	})
+	if err != nil {
+		return err
+	}
+	c.upSince.Store(now.UnixNano())
+	return nil
+}
+
+// setDown tells the other Servers that this one is gone, so that they need not wait for its lease to pass.
+func (c *Control) setDown(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.BeatServer(c.server, tx.Now().Add(-time.Second)); err != nil {
+			return err
+		}
+		_, err := tx.EndDeadServers(tx.Now())
+		return err
+	})
+	if err != nil {
+		c.log.Warn("could not sign off from the database", "error", err)
+	}
+}
+
+// Drain refuses new Sessions and new Jobs, says goodbye to every Runner and waits until what they sent is
+// stored, or ctx ends. Jobs under way go on at their hosts. It may be called twice.
+func (c *Control) Drain(ctx context.Context) {
+	c.draining.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for _, s := range c.sessions.all() {
+		s.goodbye("shutdown")
+	}
+	for _, s := range c.sessions.all() {
+		select {
+		case <-s.over:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Control) refuseWhileDraining() error {
+	if !c.draining.Load() {
+		return nil
+	}
+	return errStopped
+}
+
+// begin counts something in that Run waits for at its end; its end is working.Done. It is false when it is too late.
+func (c *Control) begin() bool {
+	c.gate.Lock()
+	defer c.gate.Unlock()
+	if !c.closed {
+		c.working.Add(1)
+	}
+	return !c.closed
+}
+
+// settleDown lets nothing begin any more and waits for what did.
+func (c *Control) settleDown() {
+	c.gate.Lock()
+	c.closed = true
+	c.gate.Unlock()
+	c.working.Wait()
+}
+
+// background runs fn beside; the ctx that it gets ends with the Control. Nothing is run once that is over.
+func (c *Control) background(fn func(ctx context.Context)) {
+	if !c.begin() {
+		return
+	}
+	go func() {
+		defer c.working.Done()
+		fn(c.alive)
+	}()
+}
+
+// randomText gives n random bytes in hex.
+func randomText(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it never fails: see crypto/rand
+	return hex.EncodeToString(b)
+}

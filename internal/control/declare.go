@@ -1,0 +1,401 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// ApplyManifest creates or changes what a manifest declares, all of it or nothing, in one transaction. It returns what
+// changed; with dryRun, what would. Doing it twice changes nothing the second time.
+func (c *Control) ApplyManifest(ctx context.Context, actor catalog.Actor, m catalog.Manifest, dryRun bool) (changes catalog.Changes, err error) {
+	if err := mayDeclare(actor, m, dryRun); err != nil {
+		return nil, err
+	}
+	run := c.store.Update
+	if dryRun {
+		run = c.store.View
+	}
+	err = run(ctx, func(tx *store.Tx) error {
+		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
+			return err
+		}
+		current, err := c.snapshot(tx, actor.OrganizationID)
+		if err != nil {
+			return err
+		}
+		if changes, err = catalog.Plan(current, m); err != nil || dryRun {
+			return err
+		}
+		return c.write(tx, actor, changes)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !dryRun {
+		c.redeclared(actor.OrganizationID)
+	}
+	return changes, nil
+}
+
+func mayDeclare(actor catalog.Actor, m catalog.Manifest, dryRun bool) error {
+	need := catalog.Declare
+	if dryRun {
+		need = catalog.Read
+	}
+	if err := actor.Need(need); err != nil {
+		return err
+	}
+	if !dryRun && len(m.Runners)+len(m.Assignments) > 0 {
+		return actor.Need(catalog.Administer)
+	}
+	return nil
+}
+
+// redeclared has every Server look at an Organization's records anew.
+func (c *Control) redeclared(org string) {
+	c.queue.stale(org)
+	c.hint(subjectCatalog, eventHint{c.from(), org})
+	c.signal(org)
+}
+
+// snapshot gives what an Organization declares, with sensitive Inputs open.
+func (c *Control) snapshot(tx *store.Tx, org string) (s catalog.Snapshot, err error) {
+	stacks, err := tx.Stacks(org)
+	if err != nil {
+		return s, err
+	}
+	for _, v := range stacks {
+		s.Stacks = append(s.Stacks, v.StackSpec)
+	}
+	namespaces, err := tx.Namespaces(org, "")
+	if err != nil {
+		return s, err
+	}
+	for _, v := range namespaces {
+		if v.Defaults.Inputs, err = c.openInputs(v.Defaults.Inputs); err != nil {
+			return s, fmt.Errorf("namespace %s: %w", v.Path(), err)
+		}
+		s.Namespaces = append(s.Namespaces, v.NamespaceSpec)
+	}
+	modules, err := tx.Modules(org, store.ModuleFilter{})
+	if err != nil {
+		return s, err
+	}
+	for _, v := range modules {
+		if v.Inputs, err = c.openInputs(v.Inputs); err != nil {
+			return s, fmt.Errorf("module %s: %w", v.Path(), err)
+		}
+		s.Modules = append(s.Modules, v.ModuleSpec)
+	}
+	return s, addRunners(tx, org, &s)
+}
+
+func addRunners(tx *store.Tx, org string, s *catalog.Snapshot) error {
+	runners, err := tx.Runners(org)
+	if err != nil {
+		return err
+	}
+	for _, v := range runners {
+		s.Runners = append(s.Runners, v.RunnerSpec)
+	}
+	assignments, err := tx.Assignments(org, "")
+	for _, v := range assignments {
+		s.Assignments = append(s.Assignments, v.AssignmentSpec)
+	}
+	return err
+}
+
+// write stores changes in their order, which is one in which they can be.
+func (c *Control) write(tx *store.Tx, actor catalog.Actor, changes catalog.Changes) error {
+	for _, change := range changes {
+		if change.Action == catalog.Unchanged {
+			continue
+		}
+		id, err := c.writeOne(tx, actor.OrganizationID, change)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", change.Kind, change.Path, err)
+		}
+		if err := c.noteDeclared(tx, actor, string(change.Action), change.Kind, change.Path, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeclaredEvent is the data of the events "stack.changed", "namespace.changed", "module.changed", "runner.changed" and
+// "assignment.changed", as JSON.
+type DeclaredEvent struct {
+	Action string `json:"action"` // create, update or delete
+	Path   string `json:"path"`
+	By     string `json:"by"`
+}
+
+var declaredKinds = map[catalog.Kind]string{
+	catalog.KindStack: "stack.changed", catalog.KindNamespace: "namespace.changed", catalog.KindModule: "module.changed",
+	catalog.KindRunner: "runner.changed", catalog.KindAssignment: "assignment.changed",
+}
+
+func (c *Control) noteDeclared(tx *store.Tx, actor catalog.Actor, action string, kind catalog.Kind, path, id string) error {
+	return c.publish(tx, actor.OrganizationID, declaredKinds[kind], id, DeclaredEvent{Action: action, Path: path, By: actor.Name})
+}
+
+func (c *Control) writeOne(tx *store.Tx, org string, change catalog.Change) (id string, err error) {
+	switch {
+	case change.Stack != nil:
+		v, err := existing(tx.Stack(org, change.Path))
+		if err != nil {
+			return "", err
+		}
+		v.OrganizationID, v.StackSpec = org, *change.Stack
+		err = tx.PutStack(&v)
+		return v.ID, err
+	case change.Namespace != nil:
+		return c.writeNamespace(tx, org, change)
+	case change.Module != nil:
+		return c.writeModule(tx, org, change)
+	case change.Runner != nil:
+		v, err := existing(tx.Runner(org, change.Path))
+		if err != nil {
+			return "", err
+		}
+		err = c.putRunner(tx, org, &v, *change.Runner)
+		return v.ID, err
+	case change.Assignment != nil:
+		a, err := assign(tx, org, *change.Assignment)
+		return a.ID, err
+	}
+	return "", fmt.Errorf("a change of kind %q without what it changes", change.Kind)
+}
+
+// existing turns "not there" into a new, empty record.
+func existing[T any](v T, err error) (T, error) {
+	if fault.Is(err, fault.NotFound) {
+		var none T
+		return none, nil
+	}
+	return v, err
+}
+
+func (c *Control) writeNamespace(tx *store.Tx, org string, change catalog.Change) (string, error) {
+	v, err := existing(tx.Namespace(org, change.Path))
+	if err != nil {
+		return "", err
+	}
+	v.OrganizationID, v.NamespaceSpec = org, *change.Namespace
+	if v.Defaults.Inputs, err = c.sealInputs(v.Defaults.Inputs); err != nil {
+		return "", err
+	}
+	if v.StackID == "" {
+		stack, err := tx.Stack(org, v.Stack)
+		if err != nil {
+			return "", err
+		}
+		v.StackID = stack.ID
+	}
+	err = tx.PutNamespace(&v)
+	return v.ID, err
+}
+
+func (c *Control) writeModule(tx *store.Tx, org string, change catalog.Change) (string, error) {
+	v, err := existing(tx.Module(org, change.Path))
+	if err != nil {
+		return "", err
+	}
+	v.OrganizationID, v.ModuleSpec = org, *change.Module
+	if v.Inputs, err = c.sealInputs(v.Inputs); err != nil {
+		return "", err
+	}
+	err = tx.PutModule(&v)
+	return v.ID, err
+}
+
+// ExportManifest writes what the Organization declares as a manifest. Applying that again changes nothing. Who may not
+// see sensitive values gets a stand-in for them.
+func (c *Control) ExportManifest(ctx context.Context, actor catalog.Actor) ([]byte, error) {
+	if err := actor.Need(catalog.Read); err != nil {
+		return nil, err
+	}
+	var s catalog.Snapshot
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		s, err = c.snapshot(tx, actor.OrganizationID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !actor.Can(catalog.Declare) { // who declares knows the values, or could have them printed
+		for i := range s.Namespaces {
+			s.Namespaces[i].Defaults.Inputs = hideInputs(s.Namespaces[i].Defaults.Inputs)
+		}
+		for i := range s.Modules {
+			s.Modules[i].Inputs = hideInputs(s.Modules[i].Inputs)
+		}
+	}
+	return catalog.Export(s)
+}
+
+// read runs fn for an Actor that may read.
+func read[T any](ctx context.Context, c *Control, actor catalog.Actor, fn func(tx *store.Tx) (T, error)) (v T, err error) {
+	if err := actor.Need(catalog.Read); err != nil {
+		return v, err
+	}
+	err = c.store.View(ctx, func(tx *store.Tx) error {
+		v, err = fn(tx)
+		return err
+	})
+	return v, err
+}
+
+// Stacks lists the Stacks by name.
+func (c *Control) Stacks(ctx context.Context, actor catalog.Actor) ([]catalog.Stack, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Stack, error) { return tx.Stacks(actor.OrganizationID) })
+}
+
+// Stack gives a Stack by id or name.
+func (c *Control) Stack(ctx context.Context, actor catalog.Actor, idOrName string) (catalog.Stack, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (catalog.Stack, error) { return tx.Stack(actor.OrganizationID, idOrName) })
+}
+
+// Namespaces lists the Namespaces by path: of one Stack, by id or name, or of all when stack is empty. Sensitive Inputs
+// are without their values.
+func (c *Control) Namespaces(ctx context.Context, actor catalog.Actor, stack string) ([]catalog.Namespace, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Namespace, error) {
+		if stack != "" {
+			s, err := tx.Stack(actor.OrganizationID, stack)
+			if err != nil {
+				return nil, err
+			}
+			stack = s.ID
+		}
+		all, err := tx.Namespaces(actor.OrganizationID, stack)
+		for i := range all {
+			all[i].Defaults.Inputs = hideInputs(all[i].Defaults.Inputs)
+		}
+		return all, err
+	})
+}
+
+// Namespace gives a Namespace by id or path. Sensitive Inputs are without their values.
+func (c *Control) Namespace(ctx context.Context, actor catalog.Actor, idOrPath string) (catalog.Namespace, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (catalog.Namespace, error) {
+		n, err := tx.Namespace(actor.OrganizationID, idOrPath)
+		n.Defaults.Inputs = hideInputs(n.Defaults.Inputs)
+		return n, err
+	})
+}
+
+// Modules lists Modules by path, as they were declared. Sensitive Inputs are without their values.
+func (c *Control) Modules(ctx context.Context, actor catalog.Actor, f store.ModuleFilter) ([]catalog.Module, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Module, error) {
+		all, err := tx.Modules(actor.OrganizationID, f)
+		for i := range all {
+			all[i].Inputs = hideInputs(all[i].Inputs)
+		}
+		return all, err
+	})
+}
+
+// Module gives a Module by id or path, as it was declared. Sensitive Inputs are without their values.
+func (c *Control) Module(ctx context.Context, actor catalog.Actor, idOrPath string) (catalog.Module, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (catalog.Module, error) {
+		m, err := tx.Module(actor.OrganizationID, idOrPath)
+		if err != nil {
+			return m, unknownModule(err, idOrPath)
+		}
+		m.Inputs = hideInputs(m.Inputs)
+		return m, nil
+	})
+}
+
+// remove runs a deletion, which tells the id and path of what it deleted.
+func (c *Control) remove(ctx context.Context, actor catalog.Actor, p catalog.Permission, kind catalog.Kind, fn func(tx *store.Tx) (id, path string, err error)) error {
+	if err := actor.Need(p); err != nil {
+		return err
+	}
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
+			return err
+		}
+		id, path, err := fn(tx)
+		if err != nil {
+			return err
+		}
+		return c.noteDeclared(tx, actor, "delete", kind, path, id)
+	})
+	if err == nil {
+		c.redeclared(actor.OrganizationID)
+	}
+	return err
+}
+
+// DeleteStack deletes a Stack, by id or name, that holds nothing.
+func (c *Control) DeleteStack(ctx context.Context, actor catalog.Actor, idOrName string) error {
+	return c.remove(ctx, actor, catalog.Declare, catalog.KindStack, func(tx *store.Tx) (string, string, error) {
+		v, err := tx.Stack(actor.OrganizationID, idOrName)
+		if err == nil {
+			err = tx.DeleteStack(actor.OrganizationID, v.ID)
+		}
+		return v.ID, v.Path(), err
+	})
+}
+
+// DeleteNamespace deletes a Namespace, by id or path, that holds nothing.
+func (c *Control) DeleteNamespace(ctx context.Context, actor catalog.Actor, idOrPath string) error {
+	return c.remove(ctx, actor, catalog.Declare, catalog.KindNamespace, func(tx *store.Tx) (string, string, error) {
+		v, err := tx.Namespace(actor.OrganizationID, idOrPath)
+		if err == nil {
+			err = tx.DeleteNamespace(actor.OrganizationID, v.ID)
+		}
+		return v.ID, v.Path(), err
+	})
+}
+
+// DeleteModule deletes a Module, by id or path, with its Output sets. Its Jobs that wait are canceled; while one is under
+// way it is refused. What the Module has built stays: destroy it first.
+func (c *Control) DeleteModule(ctx context.Context, actor catalog.Actor, idOrPath string) error {
+	var moves []moved
+	err := c.remove(ctx, actor, catalog.Declare, catalog.KindModule, func(tx *store.Tx) (string, string, error) {
+		moves = nil
+		v, err := tx.Module(actor.OrganizationID, idOrPath)
+		if err != nil {
+			return "", "", unknownModule(err, idOrPath)
+		}
+		if moves, err = c.cancelWaiting(tx, actor, v); err != nil {
+			return "", "", err
+		}
+		return v.ID, v.Path(), tx.DeleteModule(actor.OrganizationID, v.ID)
+	})
+	if err == nil {
+		c.carryOut(moves...)
+	}
+	return err
+}
+
+func (c *Control) cancelWaiting(tx *store.Tx, actor catalog.Actor, m catalog.Module) (moves []moved, err error) {
+	holder, err := tx.ModuleBusy(m.ID)
+	if err != nil {
+		return nil, err
+	}
+	if holder != nil {
+		return nil, fault.New(fault.Conflict, "module_busy", "job #%d of module %s is under way", holder.Number, m.Path()).
+			WithHint("wait for it, or run: legwork job cancel %d", holder.Number)
+	}
+	for {
+		waiting, err := tx.Jobs(actor.OrganizationID, store.JobFilter{ModuleID: m.ID, Statuses: []work.Status{work.Queued}, Limit: 100})
+		if err != nil || len(waiting) == 0 {
+			return moves, err
+		}
+		for _, j := range waiting {
+			moved, _, err := c.move(tx, j, work.CancelRequested{Mode: work.Graceful, By: actor.Name, Reason: "the module was deleted"})
+			if err != nil {
+				return nil, err
+			}
+			moves = append(moves, moved)
+		}
+	}
+}

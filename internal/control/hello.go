@@ -1,0 +1,399 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// RunnerIdentity is who a connection was authenticated as, by the one who took it.
+type RunnerIdentity struct {
+	OrganizationID string
+	RunnerID       string
+	Instance       string // as the URL of the connection says; the hello must say the same
+}
+
+// helloTime is how long a new connection may take to say hello.
+const helloTime = 15 * time.Second
+
+// ServeRunner serves one Session from its hello to its end, and closes the connection. It returns nil when the Runner
+// left or the Server stops, else why the Session was refused or ended, as a *wire.CloseError where the Runner was
+// told so.
+func (c *Control) ServeRunner(ctx context.Context, conn *wire.Conn, id RunnerIdentity) error {
+	if c.draining.Load() {
+		conn.Close(wire.CloseShutdown, "the Server is stopping")
+		return nil
+	}
+	if !c.begin() {
+		return nil
+	}
+	defer c.working.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.alive, cancel)()
+	s := newSession(c, conn)
+	g, err := c.greet(ctx, s, id)
+	if err != nil {
+		code, reason := closeCode(err)
+		conn.Close(code, reason)
+		return err
+	}
+	s.send(g.welcome)
+	c.sessions.put(s)
+	c.stats.sessions.Add(1)
+	c.afterHello(ctx, s, g)
+	c.queue.connect(s)
+	c.signal(s.org)
+	err = s.read(ctx)
+	if code, reason := closeCode(err); code != wire.CloseUnavailable {
+		conn.Close(code, reason)
+	} else {
+		conn.Close(wire.CloseNormal, "")
+	}
+	c.leave(s)
+	return endOf(err)
+}
+
+// endOf tells the ends of a Session that are nobody's trouble from the others.
+func endOf(err error) error {
+	switch wire.CodeOf(err) {
+	case wire.CloseNormal, wire.CloseShutdown, wire.CloseReplaced:
+		return nil
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// greeting is the outcome of a hello.
+type greeting struct {
+	welcome *wire.Welcome
+	moves   []moved
+	bound   []*work.Job // that go on
+	drain   bool        // an operator had the Instance drain
+}
+
+// greet reads and checks the hello, enters the Instance, and reconciles its journal with the truth.
+func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity) (greeting, error) {
+	hello, err := readHello(ctx, s.conn, id)
+	if err != nil {
+		return greeting{}, err
+	}
+	key := sha256.Sum256([]byte(hello.Key))
+	s.keyHash, s.id, s.org, s.runnerID, s.instance = key[:], uuid.NewString(), id.OrganizationID, id.RunnerID, hello.Instance
+	s.capacity, s.engines, s.draining, s.version = max(hello.Capacity, 1), hello.Engines, hello.Draining, hello.Version
+	s.log = c.log.With("runner_id", id.RunnerID, "instance", hello.Instance)
+	c.takeOver(ctx, s)
+	var g greeting
+	err = c.store.Update(ctx, func(tx *store.Tx) (err error) {
+		g, err = c.enter(tx, s, hello)
+		return err
+	})
+	if err != nil {
+		return greeting{}, refusedBecause(err)
+	}
+	for i := range g.welcome.Jobs {
+		c.addSpec(ctx, &g.welcome.Jobs[i], g.bound)
+	}
+	return g, nil
+}
+
+func refusedBecause(err error) error {
+	if fault.Code(err) == "runner_not_found" {
+		return &wire.CloseError{Code: wire.CloseUnknown, Reason: wire.CloseUnknown.Sentence()}
+	}
+	return err
+}
+
+// readHello waits for the hello and checks what needs no look into the store.
+func readHello(ctx context.Context, conn *wire.Conn, id RunnerIdentity) (*wire.Hello, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTime)
+	defer cancel()
+	m, err := conn.Receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hello, ok := m.(*wire.Hello)
+	refuse := func(code wire.CloseCode, format string, args ...any) (*wire.Hello, error) {
+		return nil, &wire.CloseError{Code: code, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case !ok:
+		return refuse(wire.CloseProtocol, "the first message must be a hello")
+	case hello.Capability < wire.OldestCapability:
+		return refuse(wire.CloseCapability, "the Runner %s is too old for this Server: upgrade the Runner (it speaks %d, the Server %d to %d)",
+			hello.Version, hello.Capability, wire.OldestCapability, wire.Capability)
+	case hello.Capability > wire.Capability:
+		return refuse(wire.CloseCapability, "the Runner %s is too new for this Server: upgrade the Server (it speaks up to %d, the Runner %d)",
+			hello.Version, wire.Capability, hello.Capability)
+	case strings.TrimSpace(hello.Instance) == "":
+		return refuse(wire.CloseProtocol, "the Runner gave no Instance name: set Runner.Instance")
+	case id.Instance != "" && hello.Instance != id.Instance:
+		return refuse(wire.CloseProtocol, "the Runner connected as Instance %q and said hello as %q", id.Instance, hello.Instance)
+	case len(hello.Key) < 16:
+		return refuse(wire.CloseProtocol, "the Runner's Instance key is too short")
+	}
+	return hello, nil
+}
+
+// takeOver ends the Session here that the same Instance had before, and waits until what it sent is stored.
+func (c *Control) takeOver(ctx context.Context, s *session) {
+	for _, old := range c.sessions.all() {
+		if old.runnerID != s.runnerID || old.instance != s.instance || subtle.ConstantTimeCompare(old.keyHash, s.keyHash) != 1 {
+			continue
+		}
+		c.background(func(context.Context) { old.conn.Close(wire.CloseReplaced, wire.CloseReplaced.Sentence()) })
+		select {
+		case <-old.over:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// enter writes the Instance's record and says what shall become of the Jobs in its journal.
+func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting, err error) {
+	runner, err := tx.Runner(s.org, s.runnerID)
+	if err != nil {
+		return g, err
+	}
+	s.runner = runner.Name
+	instance, err := c.instanceFor(tx, s, runner)
+	if err != nil {
+		return g, err
+	}
+	replaced := instance.SessionID
+	instance.KeyHash, instance.Version, instance.OS, instance.Arch = s.keyHash, hello.Version, hello.OS, hello.Arch
+	instance.Capability, instance.Capacity = hello.Capability, s.capacity
+	instance.Engines, instance.Labels = hello.Engines, hello.Labels
+	instance.SessionID, instance.ServerID, instance.Connected, instance.LastSeen = s.id, c.server, true, tx.Now()
+	if err := tx.PutInstance(&instance); err != nil {
+		return g, err
+	}
+	s.instanceID, g.drain = instance.ID, instance.Draining
+	g.welcome = &wire.Welcome{Capability: min(hello.Capability, wire.Capability), Session: s.id,
+		Heartbeat: c.limits.Heartbeat, Lease: c.limits.Lease, Runner: runner.Name}
+	if err := c.reconcile(tx, s, hello.Journal, &g); err != nil {
+		return g, err
+	}
+	if replaced != "" && c.sessions.get(replaced) == nil {
+		c.hintReplaced(replaced)
+	}
+	return g, c.publish(tx, s.org, "runner.online", runner.ID, s.event())
+}
+
+// InstanceEvent is the data of the events "runner.online", "runner.offline" and "runner.draining", as JSON.
+type InstanceEvent struct {
+	Runner     string `json:"runner"` // name
+	InstanceID string `json:"instance_id"`
+	Instance   string `json:"instance"` // name
+	Version    string `json:"version"`
+}
+
+func (s *session) event() InstanceEvent {
+	return InstanceEvent{Runner: s.runner, InstanceID: s.instanceID, Instance: s.instance, Version: s.version}
+}
+
+// instanceFor gives the record of the Instance, a new one where there is none, when the rules let it in.
+func (c *Control) instanceFor(tx *store.Tx, s *session, runner catalog.Runner) (store.Instance, error) {
+	if err := tx.LockCatalog(s.org + " " + runner.ID); err != nil { // two hellos of one Runner, one after the other
+		return store.Instance{}, err
+	}
+	siblings, err := tx.Instances(s.org, runner.ID)
+	if err != nil {
+		return store.Instance{}, err
+	}
+	mine := store.Instance{OrganizationID: s.org, RunnerID: runner.ID, Name: s.instance}
+	for _, i := range siblings {
+		switch {
+		case i.Name == s.instance && !bytes.Equal(i.KeyHash, s.keyHash) && c.living(i, tx.Now()):
+			return mine, &wire.CloseError{Code: wire.CloseDuplicate, Reason: fmt.Sprintf(
+				"another process is connected as Instance %q of Runner %s: stop it, or set another Runner.Instance", i.Name, runner.Name)}
+		case i.Name == s.instance:
+			mine = i
+		case !runner.AllowMultipleInstances && c.living(i, tx.Now()):
+			return mine, &wire.CloseError{Code: wire.CloseSingle, Reason: fmt.Sprintf(
+				"Runner %s allows one Instance and %q is connected: stop it, or set allow_multiple_instances", runner.Name, i.Name)}
+		}
+	}
+	return mine, nil
+}
+
+// living tells whether an Instance has a Session that lives.
+func (c *Control) living(i store.Instance, now time.Time) bool {
+	if !i.Connected {
+		return false
+	}
+	if i.ServerID == c.server {
+		return c.sessions.get(i.SessionID) != nil
+	}
+	return now.Sub(i.LastSeen) < c.limits.Lease
+}
+
+// reconcile compares the journal with what the Instance is bound to. What is in both goes on; what the Instance has
+// no trace of is lost; what is not bound to it any more is superseded.
+func (c *Control) reconcile(tx *store.Tx, s *session, journal []wire.Held, g *greeting) error {
+	held := map[wire.Ref]bool{}
+	for _, h := range journal {
+		held[h.Ref] = true
+	}
+	bound, err := tx.BoundJobs(s.instanceID)
+	if err != nil {
+		return err
+	}
+	decided := map[wire.Ref]bool{}
+	for _, j := range bound {
+		if err := c.rebind(tx, s, j.ID, held, decided, g); err != nil {
+			return err
+		}
+	}
+	for ref := range held {
+		if decided[ref] {
+			continue
+		}
+		v, err := c.verdict(tx, s, ref)
+		if err != nil {
+			return err
+		}
+		g.welcome.Jobs = append(g.welcome.Jobs, v)
+	}
+	return nil
+}
+
+// rebind decides on one Job that is bound to the Instance.
+func (c *Control) rebind(tx *store.Tx, s *session, id string, held, decided map[wire.Ref]bool, g *greeting) error {
+	j, err := tx.JobForUpdate(id)
+	if err != nil || !j.Status.Bound() || instanceOf(j) != s.instanceID {
+		return err
+	}
+	ref := refOf(j)
+	var event work.Event = work.Resumed{Attempt: j.Attempt}
+	if !held[ref] {
+		event = work.LeaseLost{Attempt: j.Attempt, Reason: "its instance came back and knew nothing of it", Gone: true}
+	}
+	m, changed, err := c.move(tx, j, event)
+	if err != nil {
+		return err
+	}
+	if changed {
+		g.moves = append(g.moves, m)
+		j = m.job
+	}
+	if !held[ref] {
+		return nil
+	}
+	decided[ref] = true
+	v := wire.Verdict{Ref: ref, Fate: wire.Continue, Next: j.Current()}
+	if j.Status == work.Canceling && j.Cancel != nil {
+		v.Cancel = j.Cancel.Mode
+	}
+	if v.Acks, err = acksOf(tx, ref); err != nil {
+		return err
+	}
+	g.welcome.Jobs, g.bound = append(g.welcome.Jobs, v), append(g.bound, j)
+	return nil
+}
+
+// verdict is on an Attempt that is not bound to the Instance any more, if it ever was.
+func (c *Control) verdict(tx *store.Tx, s *session, ref wire.Ref) (wire.Verdict, error) {
+	v := wire.Verdict{Ref: ref, Fate: wire.Unknown}
+	j, err := tx.Job(s.org, ref.Job)
+	if fault.Is(err, fault.NotFound) {
+		return v, nil
+	}
+	if err != nil || s.standing(j, ref) == stranger {
+		return v, err
+	}
+	v.Fate = wire.Superseded
+	v.Acks, err = acksOf(tx, ref)
+	return v, err
+}
+
+func acksOf(tx *store.Tx, ref wire.Ref) ([]wire.StepLog, error) {
+	heads, err := tx.LogHeads(ref.Job, ref.Attempt)
+	acks := make([]wire.StepLog, len(heads))
+	for i, h := range heads {
+		acks[i] = wire.StepLog{Step: h.Step, Next: h.Next}
+	}
+	return acks, err
+}
+
+// addSpec gives a Job that goes on what it needs for the Steps that are left. An output that is gone meanwhile is
+// left out: whatever the Job made of it, it made before.
+func (c *Control) addSpec(ctx context.Context, v *wire.Verdict, bound []*work.Job) {
+	for _, j := range bound {
+		if refOf(j) != v.Ref {
+			continue
+		}
+		spec, err := c.specAgain(ctx, j)
+		if err != nil {
+			c.log.Error("could not prepare a job that goes on", "job_id", j.ID, "error", err)
+			return
+		}
+		v.Spec = spec
+	}
+}
+
+// afterHello takes the Jobs that go on into the Session, and tells the Instance what it may have missed.
+func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
+	for _, j := range g.bound {
+		for _, v := range g.welcome.Jobs {
+			if v.Ref == refOf(j) {
+				s.adopt(j, v.Acks, false)
+			}
+		}
+	}
+	c.carryOut(g.moves...)
+	if len(g.bound) > 0 {
+		c.checkSession(ctx, s)
+	}
+	if g.drain {
+		c.queue.tell(s, true)
+	}
+}
+
+// leave ends a Session: the Instance is gone from here, its Jobs keep their Lease.
+func (c *Control) leave(s *session) {
+	c.queue.disconnect(s)
+	s.finish()
+	c.sessions.remove(s)
+	c.stats.sessions.Add(-1)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.alive), 10*time.Second)
+	defer cancel()
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.EndSession(s.id, tx.Now()); err != nil {
+			return err
+		}
+		return c.publish(tx, s.org, "runner.offline", s.runnerID, s.event())
+	})
+	if err != nil {
+		s.log.Warn("could not note the end of a session", "error", err)
+	}
+	close(s.over)
+	c.signal(s.org)
+}
+
+// noteInstance tells followers of something about an Instance.
+func (c *Control) noteInstance(s *session, kind string) {
+	c.background(func(ctx context.Context) {
+		err := c.store.Update(ctx, func(tx *store.Tx) error { return c.publish(tx, s.org, kind, s.runnerID, s.event()) })
+		if err != nil {
+			s.log.Warn("could not note an event", "kind", kind, "error", err)
+			return
+		}
+		c.signal(s.org)
+	})
+}

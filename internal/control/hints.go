@@ -1,0 +1,216 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// The subjects of hints. Each ends with what it is about, which is safe as a word of a subject.
+const (
+	subjectJob      = "legwork.job"      // a Job moved: jobHint
+	subjectLog      = "legwork.log"      // a Job's log grew: logHint
+	subjectWatch    = "legwork.watch"    // somebody follows a Job, or nobody does any more: watchHint
+	subjectEvents   = "legwork.events"   // an Organization's outbox grew: eventHint
+	subjectCatalog  = "legwork.catalog"  // an Organization's declarations changed: eventHint
+	subjectReplaced = "legwork.replaced" // a Session was taken over by another Server's: replacedHint
+	subjectInstance = "legwork.instance" // an Instance shall drain or resume: drainHint
+)
+
+// origin is in every hint: who sent it knows it already.
+type origin struct {
+	Server string `json:"s"`
+}
+
+type jobHint struct {
+	origin
+	Job      string      `json:"j"`
+	ModuleID string      `json:"m"`
+	Number   int64       `json:"n"`
+	Org      string      `json:"o"`
+	Module   string      `json:"p"` // path
+	Status   work.Status `json:"t"`
+	Instance string      `json:"i,omitempty"` // that is concerned
+	Released int         `json:"r,omitempty"` // an Attempt that this Instance may forget
+}
+
+type logHint struct {
+	origin
+	Job  string `json:"j"`
+	Last int64  `json:"l"` // position; 0 when only the Job's end is meant
+}
+
+type watchHint struct {
+	origin
+	Job string `json:"j"`
+	On  bool   `json:"w"`
+}
+
+type eventHint struct {
+	origin
+	Org string `json:"o"`
+}
+
+type replacedHint struct {
+	origin
+	Session string `json:"x"`
+}
+
+type drainHint struct {
+	origin
+	Instance string `json:"i"`
+	Drain    bool   `json:"d"`
+}
+
+func (c *Control) hint(subject string, h any) {
+	data, err := json.Marshal(h)
+	if err != nil {
+		c.log.Error("could not write a hint", "subject", subject, "error", err)
+		return
+	}
+	c.bus.Publish(subject, data)
+}
+
+func (c *Control) from() origin { return origin{c.server} }
+
+func (c *Control) hintJob(m moved) {
+	j := m.job
+	h := jobHint{origin: c.from(), Job: j.ID, ModuleID: j.ModuleID, Number: j.Number, Org: j.OrganizationID, Module: j.Module, Status: j.Status}
+	if id := instanceOf(j); id != "" && c.sessions.ofInstance(id) == nil {
+		h.Instance = id
+	}
+	for _, e := range m.effects {
+		if r, ok := e.(work.Release); ok && c.sessions.ofInstance(r.Binding.InstanceID) == nil {
+			h.Instance, h.Released = r.Binding.InstanceID, r.Attempt
+		}
+	}
+	c.hint(subjectJob, h)
+}
+
+func (c *Control) hintReplaced(session string) {
+	c.hint(subjectReplaced, replacedHint{c.from(), session})
+}
+
+// listen takes in the hints of the other Servers until stop is called.
+func (c *Control) listen() (stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, s := range stops {
+			s()
+		}
+	}
+	for subject, take := range map[string]func([]byte){
+		subjectJob:      taking(c, func(h jobHint) { c.takeJob(h) }),
+		subjectLog:      taking(c, func(h logHint) { c.tails.stored(h.Job, nil, h.Last) }),
+		subjectWatch:    taking(c, func(h watchHint) { c.tails.watchedElsewhere(h.Job, h.On) }),
+		subjectEvents:   taking(c, func(h eventHint) { c.outbox.ring(h.Org) }),
+		subjectCatalog:  taking(c, func(h eventHint) { c.takeRedeclared(h.Org) }),
+		subjectReplaced: taking(c, func(h replacedHint) { c.takeReplaced(h) }),
+		subjectInstance: taking(c, func(h drainHint) { c.queue.tell(c.sessions.ofInstance(h.Instance), h.Drain) }),
+	} {
+		cancel, err := c.bus.Subscribe(subject, func(_ string, data []byte) { take(data) })
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		stops = append(stops, cancel)
+	}
+	return stop, nil
+}
+
+func (o origin) sender() string { return o.Server }
+
+// taking reads hints of one kind, without those that this Server sent itself.
+func taking[H interface{ sender() string }](c *Control, fn func(H)) func([]byte) {
+	return func(data []byte) {
+		var h H
+		if json.Unmarshal(data, &h) == nil && h.sender() != c.server {
+			fn(h)
+		}
+	}
+}
+
+// takeJob takes in that another Server moved a Job.
+func (c *Control) takeJob(h jobHint) {
+	c.queue.elsewhere(h)
+	if h.Status.Terminal() {
+		c.tails.ended(h.Job)
+	}
+	s := c.sessions.ofInstance(h.Instance)
+	if h.Instance == "" || s == nil {
+		return
+	}
+	if h.Released > 0 {
+		s.drop(wire.Ref{Job: h.Job, Attempt: h.Released})
+	}
+	c.background(func(ctx context.Context) {
+		c.refresh(ctx, h.Job)
+		c.push(ctx, s, h.Job)
+	})
+}
+
+// elsewhere takes what another Server said into the picture, carefully: hints come late and out of order.
+func (q *queue) elsewhere(h jobHint) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case h.Status == work.Queued:
+		if q.entries[h.Job] == nil {
+			e := &entry{id: h.Job, org: h.Org, module: h.Module, moduleID: h.ModuleID, number: h.Number, added: time.Now()}
+			q.entries[h.Job], q.unread[h.Job] = e, e
+		}
+		if q.busy[h.ModuleID].jobID == h.Job {
+			delete(q.busy, h.ModuleID)
+		}
+	case h.Status.Bound():
+		q.remove(h.Job)
+		q.busy[h.ModuleID] = busyModule{h.Job, h.Number}
+		return
+	default:
+		q.remove(h.Job)
+		if q.busy[h.ModuleID].jobID == h.Job {
+			delete(q.busy, h.ModuleID)
+		}
+		q.unblock(h.Org + "/" + h.Module)
+	}
+	q.wake()
+}
+
+// takeRedeclared takes in that another Server changed what an Organization declares.
+func (c *Control) takeRedeclared(org string) {
+	c.queue.stale(org)
+	c.dropOrphans(org)
+}
+
+// takeReplaced closes a Session whose Instance went to another Server.
+func (c *Control) takeReplaced(h replacedHint) {
+	if s := c.sessions.get(h.Session); s != nil {
+		s.fail(wire.CloseReplaced, wire.CloseReplaced.Sentence())
+	}
+}
+
+// push tells an Instance what the state of a Job asks of it.
+func (c *Control) push(ctx context.Context, s *session, id string) {
+	j, err := c.jobByID(ctx, s.org, id)
+	if err != nil {
+		c.log.Error("could not look at a job", "job_id", id, "error", err)
+		return
+	}
+	c.pushJob(s, j)
+}
+
+// pushJob says again what may have got lost; told twice, it is done once.
+func (c *Control) pushJob(s *session, j *work.Job) {
+	if instanceOf(j) != s.instanceID || j.Status.Terminal() {
+		return
+	}
+	if i := j.Current(); i < len(j.Steps) && j.Steps[i].Status == work.StepSent {
+		c.sendStep(j, i, nil)
+	}
+	if j.Status == work.Canceling && j.Cancel != nil {
+		s.send(&wire.Cancel{Ref: refOf(j), Mode: j.Cancel.Mode})
+	}
+}

@@ -1,0 +1,426 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// lane stores what an Instance says about one Attempt, in order. While one transaction is under way, what comes
+// meanwhile gathers and goes into the next one together: many small log batches become few commits, and the reader
+// of the connection never waits for the disk.
+type lane struct {
+	s   *session
+	ref wire.Ref
+
+	// Guarded by the Session's mutex.
+	inbox   []wire.Message
+	bytes   int
+	running bool
+	dropped bool
+
+	// Of the one goroutine that runs the lane.
+	mine    bool           // the Attempt is or was bound to this Instance
+	direct  bool           // this lane stores all of the Attempt's log, so it knows the positions
+	action  work.Action    // of the Job; empty when it is not known
+	heads   map[int]uint64 // next sequence number by Step
+	held    *wire.StepFinished
+	printed time.Time // when the last record came
+	silent  bool      // that it prints nothing was noted
+}
+
+// deliver puts a message into the lane of its Attempt. It waits while too much is waiting already, and so slows the peer
+// down by way of the connection.
+func (s *session) deliver(ref wire.Ref, m wire.Message, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.waiting > maxWaiting && !s.ended {
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		s.mu.Unlock()
+		<-room
+		s.mu.Lock()
+	}
+	if s.ended {
+		return
+	}
+	l := s.lane(ref)
+	l.inbox = append(l.inbox, m)
+	l.bytes += size
+	s.waiting += size
+	if !l.running {
+		l.running = true
+		s.lanesWG.Go(l.run)
+	}
+}
+
+func (s *session) lane(ref wire.Ref) *lane {
+	l := s.lanes[ref]
+	if l == nil {
+		l = &lane{s: s, ref: ref, heads: map[int]uint64{}}
+		s.lanes[ref] = l
+	}
+	return l
+}
+
+// adopt makes the lane of an Attempt that is bound to this Instance, before the Instance is told so. acks is how much of
+// its log is stored; direct says that all of it comes this way.
+func (s *session) adopt(j *work.Job, acks []wire.StepLog, direct bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lane(refOf(j))
+	if l.running {
+		return
+	}
+	l.mine, l.direct, l.action, l.printed = true, direct, j.Action, time.Now()
+	for _, a := range acks {
+		l.heads[a.Step] = a.Next
+	}
+}
+
+// mayDestroy tells whether a finished Step may be a destroy.
+func (l *lane) mayDestroy() bool { return l.action == "" || l.action == work.Destroy }
+
+// finish waits until all that came in is stored, and takes nothing more.
+func (s *session) finish() {
+	s.mu.Lock()
+	s.ended = true
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+	s.mu.Unlock()
+	s.lanesWG.Wait()
+}
+
+// takeAll empties the inbox. Nothing in it ends the run.
+func (l *lane) takeAll() []wire.Message {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	batch := l.inbox
+	l.inbox = nil
+	s.waiting -= l.bytes
+	l.bytes = 0
+	if s.room != nil && s.waiting <= maxWaiting {
+		close(s.room)
+		s.room = nil
+	}
+	if len(batch) == 0 {
+		l.running = false
+		if l.dropped {
+			delete(s.lanes, l.ref)
+		}
+	}
+	return batch
+}
+
+func (l *lane) run() {
+	for batch := l.takeAll(); len(batch) > 0; batch = l.takeAll() {
+		if err := l.process(l.s.c.alive, batch); err != nil {
+			l.s.refuseMessage(l.ref, err)
+		}
+	}
+}
+
+// refuseMessage ends the Session because of what it sent, or because it cannot be stored. The Runner keeps what was
+// not acked and sends it again.
+func (s *session) refuseMessage(ref wire.Ref, err error) {
+	if s.c.alive.Err() != nil {
+		return
+	}
+	code, reason := closeCode(err)
+	if code == wire.CloseUnavailable {
+		s.log.Error("could not store what a runner sent", "job_id", ref.Job, "attempt", ref.Attempt, "error", err)
+	}
+	s.fail(code, reason)
+}
+
+// harvest is what one transaction of a lane stored, and what is to be said after it.
+type harvest struct {
+	moves   []moved
+	lines   []store.LogLine // for followers, when the positions are known
+	stored  bool            // some record is new
+	last    int64           // position of the Job's last record
+	acks    []wire.StepLog
+	results []int // Steps whose result is stored
+	held    *wire.StepFinished
+	heads   map[int]uint64
+	old     bool // the Attempt is over for the Server
+	records int64
+}
+
+// act is one thing to store: records, a Step's begin, a Step's end, or a refusal.
+type act struct {
+	step     int
+	first    uint64
+	records  []work.Record
+	started  *wire.StepStarted
+	finished *wire.StepFinished
+	refused  *wire.Refuse
+}
+
+// process stores a batch of messages in one transaction and answers them.
+func (l *lane) process(ctx context.Context, batch []wire.Message) error {
+	acts, err := l.acts(batch)
+	if err != nil {
+		return err
+	}
+	ready := map[int]prepared{}
+	for _, a := range acts {
+		if a.finished != nil {
+			if ready[a.step], err = l.prepare(ctx, a.finished); err != nil {
+				return err
+			}
+		}
+	}
+	var h harvest
+	err = l.s.c.store.Update(ctx, func(tx *store.Tx) error {
+		h = harvest{heads: map[int]uint64{}}
+		return l.record(tx, acts, ready, &h)
+	})
+	if err != nil {
+		return err
+	}
+	l.answer(h)
+	return nil
+}
+
+// acts reads the messages and joins the log batches that follow one another.
+func (l *lane) acts(batch []wire.Message) ([]act, error) {
+	var acts []act
+	for _, m := range batch {
+		switch m := m.(type) {
+		case *wire.LogBatch:
+			records, err := wire.UnpackRecords(m)
+			if err != nil {
+				return nil, err
+			}
+			for i := range records { // as the store keeps them
+				records[i].Time = records[i].Time.Truncate(time.Microsecond)
+			}
+			acts = join(acts, act{step: m.Step, first: m.First, records: records})
+		case *wire.StepStarted:
+			acts = append(acts, act{step: m.Step, started: m})
+		case *wire.StepFinished:
+			acts = append(acts, act{step: m.Step, finished: m})
+		case *wire.Refuse:
+			acts = append(acts, act{refused: m})
+		}
+	}
+	if l.held != nil {
+		acts = append(acts, act{step: l.held.Step, finished: l.held})
+	}
+	return acts, nil
+}
+
+func join(acts []act, a act) []act {
+	if n := len(acts); n > 0 {
+		last := &acts[n-1]
+		if last.records != nil && last.step == a.step && last.first+uint64(len(last.records)) == a.first {
+			last.records = append(last.records, a.records...)
+			return acts
+		}
+	}
+	return append(acts, a)
+}
+
+// standing is how an Instance stands to an Attempt.
+type standing uint8
+
+const (
+	stranger standing = iota // it was never bound to it
+	former                   // it was, and the Attempt is over
+	holder                   // it is
+)
+
+// standing tells how the Instance stands to an Attempt of a Job.
+func (s *session) standing(j *work.Job, ref wire.Ref) standing {
+	if j.OrganizationID != s.org {
+		return stranger
+	}
+	if ref.Attempt == j.Attempt && j.Binding != nil {
+		switch {
+		case j.Binding.InstanceID != s.instanceID:
+			return stranger
+		case j.Status.Terminal():
+			return former
+		}
+		return holder
+	}
+	for _, lost := range j.Losses {
+		if lost.Attempt == ref.Attempt && lost.Runner == s.runner && lost.Instance == s.instance {
+			return former
+		}
+	}
+	return stranger
+}
+
+// record stores what the Instance said. What moves the Job goes through the state machine.
+func (l *lane) record(tx *store.Tx, acts []act, ready map[int]prepared, h *harvest) error {
+	j, err := tx.JobForUpdate(l.ref.Job)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	is := stranger
+	if err == nil {
+		is = l.s.standing(j, l.ref)
+	}
+	if is == stranger && l.mine && err == nil {
+		is = former
+	}
+	if is == stranger {
+		return &wire.CloseError{Code: wire.CloseForbidden, Reason: "the Runner spoke of a Job that is not bound to it"}
+	}
+	h.old = is == former
+	for _, a := range acts {
+		if j, err = l.recordOne(tx, j, a, ready, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lane) recordOne(tx *store.Tx, j *work.Job, a act, ready map[int]prepared, h *harvest) (*work.Job, error) {
+	switch {
+	case a.records != nil:
+		return j, l.recordLog(tx, a, h)
+	case a.started != nil:
+		return l.move(tx, j, work.StepStarted{Attempt: l.ref.Attempt, Step: a.step, At: a.started.At}, h)
+	case a.refused != nil:
+		return l.move(tx, j, work.Refused{Attempt: l.ref.Attempt, Reason: refusalText(l.s, a.refused)}, h)
+	}
+	return l.recordResult(tx, j, a, ready, h)
+}
+
+func refusalText(s *session, m *wire.Refuse) string {
+	return fmt.Sprintf("instance %s refused it: %s", s.instance, m.Message)
+}
+
+// move applies an event. That it comes too late, or of an Attempt that is over, is no error; that it makes no sense
+// ends the Session.
+func (l *lane) move(tx *store.Tx, j *work.Job, e work.Event, h *harvest) (*work.Job, error) {
+	m, changed, err := l.s.c.move(tx, j, e)
+	switch {
+	case fault.Code(err) == "stale_attempt" || fault.Code(err) == "job_state":
+		return j, nil
+	case fault.Is(err, fault.Invalid):
+		return j, &wire.CloseError{Code: wire.CloseProtocol, Reason: fault.Of(err).Message}
+	case err != nil:
+		return j, err
+	case changed:
+		h.moves = append(h.moves, m)
+	}
+	return m.job, nil
+}
+
+func (l *lane) recordLog(tx *store.Tx, a act, h *harvest) error {
+	next, last, err := tx.AppendLog(l.ref.Job, l.ref.Attempt, a.step, a.first, a.records)
+	if err != nil {
+		return err
+	}
+	from := l.head(h, a.step)
+	if next > from {
+		fresh := a.records[min(max(from, a.first)-a.first, uint64(len(a.records))):]
+		h.records += int64(len(fresh))
+		for i, r := range fresh {
+			h.lines = append(h.lines, store.LogLine{Pos: last - int64(len(fresh)-1-i), Attempt: l.ref.Attempt, Step: a.step, Record: r})
+		}
+		h.stored = true
+	}
+	h.last = max(h.last, last)
+	h.heads[a.step] = next
+	h.ack(a.step, next)
+	return nil
+}
+
+// head is the next sequence number of a Step, as far as this lane knows.
+func (l *lane) head(h *harvest, step int) uint64 {
+	return max(h.heads[step], l.heads[step], 1)
+}
+
+func (h *harvest) ack(step int, next uint64) {
+	for i := range h.acks {
+		if h.acks[i].Step == step {
+			h.acks[i].Next = next
+			return
+		}
+	}
+	h.acks = append(h.acks, wire.StepLog{Step: step, Next: next})
+}
+
+// recordResult takes a Step's result, once the Step's whole log is stored. Until then it is held, and the ack says
+// from where on the log is missing.
+func (l *lane) recordResult(tx *store.Tx, j *work.Job, a act, ready map[int]prepared, h *harvest) (*work.Job, error) {
+	whole, err := l.isWhole(tx, a.finished, h)
+	if err != nil {
+		return j, err
+	}
+	if !whole {
+		h.held = a.finished
+		h.ack(a.step, l.head(h, a.step))
+		return j, nil
+	}
+	h.held = nil
+	before := len(h.moves)
+	j, err = l.move(tx, j, work.StepFinished{Attempt: l.ref.Attempt, Step: a.step, Result: a.finished.Result}, h)
+	if err != nil {
+		return j, err
+	}
+	if len(h.moves) > before {
+		more, err := l.s.c.keepResult(tx, j, ready[a.step])
+		if err != nil {
+			return j, err
+		}
+		h.moves = append(h.moves, more...)
+	}
+	h.results = append(h.results, a.step)
+	return j, nil
+}
+
+func (l *lane) isWhole(tx *store.Tx, m *wire.StepFinished, h *harvest) (bool, error) {
+	if l.head(h, m.Step) > m.LastSeq {
+		return true, nil
+	}
+	heads, err := tx.LogHeads(l.ref.Job, l.ref.Attempt)
+	for _, head := range heads {
+		if head.Step == m.Step {
+			h.heads[m.Step] = head.Next
+		}
+	}
+	return l.head(h, m.Step) > m.LastSeq, err
+}
+
+// answer does what follows a stored batch: acks, followers, and the effects of what moved.
+func (l *lane) answer(h harvest) {
+	for step, next := range h.heads {
+		l.heads[step] = next
+	}
+	l.mine, l.held = true, h.held
+	if h.stored {
+		l.printed, l.silent = time.Now(), false
+		l.s.c.stats.records.Add(h.records)
+		if !l.direct {
+			h.lines = nil
+		}
+		l.s.c.tails.stored(l.ref.Job, h.lines, h.last)
+		l.s.c.hint(subjectLog, logHint{l.s.c.from(), l.ref.Job, h.last})
+	}
+	for _, ack := range h.acks {
+		l.s.send(&wire.LogAck{Ref: l.ref, Step: ack.Step, Next: ack.Next})
+	}
+	for _, step := range h.results {
+		l.s.send(&wire.StepAck{Ref: l.ref, Step: step})
+	}
+	l.s.c.carryOut(h.moves...)
+	if h.old && len(h.results) > 0 && h.held == nil {
+		l.s.drop(l.ref)
+	}
+}

@@ -1,0 +1,267 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// hiddenValue stands for a sensitive value that the reader may not see.
+var hiddenValue = json.RawMessage(`"(sensitive)"`)
+
+// seal closes a JSON value into a JSON text that can be stored.
+func (c *Control) seal(value json.RawMessage) (json.RawMessage, error) {
+	sealed, err := c.sealer.Seal(value)
+	if err != nil {
+		return nil, fmt.Errorf("seal a value: %w", err)
+	}
+	return json.Marshal(base64.StdEncoding.EncodeToString(sealed))
+}
+
+// unseal opens what seal closed.
+func (c *Control) unseal(value json.RawMessage) (json.RawMessage, error) {
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil {
+		return nil, fmt.Errorf("open a sealed value: %w", err)
+	}
+	sealed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("open a sealed value: %w", err)
+	}
+	plain, err := c.sealer.Open(sealed)
+	if err != nil {
+		return nil, fmt.Errorf("open a sealed value: %w", err)
+	}
+	return plain, nil
+}
+
+// eachSensitive gives a copy of Inputs in which every sensitive value went through fn.
+func eachSensitive(inputs []catalog.Input, fn func(json.RawMessage) (json.RawMessage, error)) ([]catalog.Input, error) {
+	out := slices.Clone(inputs)
+	for i, in := range out {
+		if !in.Sensitive || in.From != catalog.FromValue || len(in.Value) == 0 {
+			continue
+		}
+		value, err := fn(in.Value)
+		if err != nil {
+			return nil, fmt.Errorf("input %s: %w", in.Name, err)
+		}
+		out[i].Value = value
+	}
+	return out, nil
+}
+
+// sealInputs makes Inputs fit for the store, openInputs makes them fit for use, hideInputs for being shown.
+func (c *Control) sealInputs(inputs []catalog.Input) ([]catalog.Input, error) {
+	return eachSensitive(inputs, c.seal)
+}
+
+func (c *Control) openInputs(inputs []catalog.Input) ([]catalog.Input, error) {
+	return eachSensitive(inputs, c.unseal)
+}
+
+func hideInputs(inputs []catalog.Input) []catalog.Input {
+	hidden, _ := eachSensitive(inputs, func(json.RawMessage) (json.RawMessage, error) { return hiddenValue, nil })
+	return hidden
+}
+
+// eachOutput gives a copy of an Output set in which every sensitive value went through fn.
+func eachOutput(set catalog.OutputSet, fn func(json.RawMessage) (json.RawMessage, error)) (catalog.OutputSet, error) {
+	set.Values = maps.Clone(set.Values)
+	for name, v := range set.Values {
+		if !v.Sensitive {
+			continue
+		}
+		value, err := fn(v.Value)
+		if err != nil {
+			return set, fmt.Errorf("output %s: %w", name, err)
+		}
+		v.Value = value
+		set.Values[name] = v
+	}
+	return set, nil
+}
+
+// latestOutputs gives the newest Output set of a Module, open. ok is false when there is no such Module or no set.
+func (c *Control) latestOutputs(tx *store.Tx, org, path string) (set catalog.OutputSet, ok bool, err error) {
+	m, err := tx.Module(org, path)
+	if err == nil {
+		set, err = tx.LatestOutputs(org, m.ID)
+	}
+	if fault.Is(err, fault.NotFound) {
+		return set, false, nil
+	}
+	if err != nil {
+		return set, false, err
+	}
+	set, err = eachOutput(set, c.unseal)
+	return set, err == nil && len(set.Values) > 0, err
+}
+
+// Outputs gives the newest Output set of a Module, by path or id. Sensitive values are shown only when asked for, and only
+// to who may see them. It is a fault.NotFound when the Module was never applied.
+func (c *Control) Outputs(ctx context.Context, actor catalog.Actor, module string, showSensitive bool) (set catalog.OutputSet, err error) {
+	if err := actor.Need(catalog.Read); err != nil {
+		return set, err
+	}
+	if showSensitive {
+		if err := actor.Need(catalog.ReadSensitive); err != nil {
+			return set, err
+		}
+	}
+	err = c.store.View(ctx, func(tx *store.Tx) error {
+		m, err := tx.Module(actor.OrganizationID, module)
+		if err != nil {
+			return err
+		}
+		set, err = tx.LatestOutputs(actor.OrganizationID, m.ID)
+		if fault.Is(err, fault.NotFound) {
+			return fault.New(fault.NotFound, "no_outputs", "%s has no outputs: it was not applied yet", m.Path()).
+				WithHint("run: legwork module apply %s", m.Path())
+		}
+		return err
+	})
+	if err != nil {
+		return set, err
+	}
+	open := c.unseal
+	if !showSensitive {
+		open = func(json.RawMessage) (json.RawMessage, error) { return hiddenValue, nil }
+	}
+	return eachOutput(set, open)
+}
+
+// prepared is what is made ready, outside of the transaction that takes a Step's result, because it is slow or large.
+type prepared struct {
+	outputs    *catalog.OutputSet // to be stored, sealed; nil when nothing changed
+	downstream []submission       // Jobs to queue because of it
+	skipped    []skippedTrigger   // Modules that should have got one
+}
+
+// prepare stores a plan's changes, and compares outputs with those there were. A message about a Job that the Instance
+// does not hold makes nothing; the transaction will say what is wrong with it.
+func (l *lane) prepare(ctx context.Context, m *wire.StepFinished) (p prepared, err error) {
+	c, s, r := l.s.c, l.s, m.Result
+	if len(r.Changes) == 0 && !r.HasOutputs && (r.Status != work.StepSucceeded || !l.mayDestroy()) {
+		return p, nil
+	}
+	var j *work.Job
+	err = c.store.View(ctx, func(tx *store.Tx) (err error) {
+		if j, err = tx.Job(s.org, m.Job); err != nil || s.standing(j, m.Ref) != holder || m.Step >= len(j.Steps) {
+			j = nil
+			return err
+		}
+		switch kind := j.Steps[m.Step].Kind; {
+		case r.HasOutputs && kind == work.StepOutput && r.Status == work.StepSucceeded:
+			return c.prepareOutputs(tx, j, r.Outputs, &p)
+		case kind == work.StepDestroy && r.Status == work.StepSucceeded:
+			return c.prepareOutputs(tx, j, nil, &p)
+		}
+		return nil
+	})
+	if fault.Is(err, fault.NotFound) {
+		return p, nil
+	}
+	if err == nil && j != nil && len(r.Changes) > 0 {
+		err = c.blobs.Put(ctx, planKey(j.ID, j.Attempt), bytes.NewReader(r.Changes))
+	}
+	return p, err
+}
+
+// prepareOutputs makes a new Output set when some value changed, with the Jobs that it triggers.
+func (c *Control) prepareOutputs(tx *store.Tx, j *work.Job, values map[string]catalog.OutputValue, p *prepared) error {
+	before, err := tx.LatestOutputs(j.OrganizationID, j.ModuleID)
+	none := fault.Is(err, fault.NotFound)
+	if err != nil && !none {
+		return err
+	}
+	if before, err = eachOutput(before, c.unseal); err != nil {
+		return err
+	}
+	changed := changedOutputs(before.Values, values)
+	if len(changed) == 0 && (!none || values == nil) {
+		return nil
+	}
+	set := catalog.OutputSet{ModuleID: j.ModuleID, JobID: j.ID, Values: values}
+	if set.Values == nil {
+		set.Values = map[string]catalog.OutputValue{}
+	}
+	if set, err = eachOutput(set, c.seal); err != nil {
+		return err
+	}
+	p.outputs = &set
+	if values == nil { // destroyed: what took its outputs cannot be applied without them
+		return nil
+	}
+	return c.prepareTriggers(tx, j, changed, p)
+}
+
+// changedOutputs names the outputs whose value, type or sensitivity is another one, sorted.
+func changedOutputs(before, after map[string]catalog.OutputValue) []string {
+	var names []string
+	for name, v := range after {
+		if old, ok := before[name]; !ok || !sameOutput(old, v) {
+			names = append(names, name)
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func sameOutput(a, b catalog.OutputValue) bool {
+	return a.Sensitive == b.Sensitive && sameJSON(a.Value, b.Value) && sameJSON(a.Type, b.Type)
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y bytes.Buffer
+	return len(a) > 0 && len(b) > 0 && json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// keepResult stores what a Step made beyond its result, in the transaction that takes the result: a new Output set, and
+// the Jobs that it triggers, so that neither can be lost.
+func (c *Control) keepResult(tx *store.Tx, j *work.Job, p prepared) ([]moved, error) {
+	if p.outputs == nil {
+		return nil, nil
+	}
+	set := *p.outputs
+	if err := tx.PutOutputSet(j.OrganizationID, &set); err != nil {
+		return nil, err
+	}
+	if err := c.publish(tx, j.OrganizationID, "module.outputs", j.ModuleID, map[string]any{"module": j.Module, "serial": set.Serial, "job_number": j.Number}); err != nil {
+		return nil, err
+	}
+	for _, s := range p.skipped {
+		if err := c.publish(tx, j.OrganizationID, "module.trigger_skipped", s.moduleID, s); err != nil {
+			return nil, err
+		}
+	}
+	var all []moved
+	for _, sub := range p.downstream {
+		moves, err := c.enqueue(tx, sub)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, moves...)
+	}
+	return all, nil
+}
+
+func planKey(job string, attempt int) string { return fmt.Sprintf("plans/%s/%d.json", job, attempt) }

@@ -1,0 +1,305 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// session is one Instance's connection to this Server.
+type session struct {
+	c    *Control
+	conn *wire.Conn
+	log  *slog.Logger
+
+	id, org              string
+	runnerID, runner     string // record and its name
+	instanceID, instance string // record and its name
+	keyHash              []byte
+	version              string
+	capacity             int
+	engines              map[string]string
+
+	over  chan struct{} // closed when the Session has ended and all it sent is stored
+	heard atomic.Int64  // Unix nanoseconds of the last message
+
+	// Guarded by the queue's mutex.
+	places    int // that its Runner record leaves it
+	active    map[string]int
+	offered   map[string]bool
+	draining  bool
+	told      bool // an operator had it drain
+	idleSince time.Time
+
+	mu      sync.Mutex
+	lanes   map[wire.Ref]*lane
+	waiting int               // bytes of messages that wait in lanes
+	room    chan struct{}     // closed when bytes became fewer; nil when the reader does not wait
+	working map[wire.Ref]bool // what the last Heartbeat named
+	renew   map[wire.Ref]bool // of those, whose Lease is to be renewed
+	ended   bool
+	lanesWG sync.WaitGroup
+}
+
+// maxWaiting bounds the bytes that one Session may have waiting to be stored. Beyond it nothing more is read.
+const maxWaiting = 16 << 20
+
+func newSession(c *Control, conn *wire.Conn) *session {
+	s := &session{
+		c: c, conn: conn, over: make(chan struct{}),
+		active: map[string]int{}, offered: map[string]bool{},
+		lanes: map[wire.Ref]*lane{}, working: map[wire.Ref]bool{}, renew: map[wire.Ref]bool{},
+	}
+	s.hear()
+	return s
+}
+
+func (s *session) hear() { s.heard.Store(time.Now().UnixNano()) }
+
+// lastHeard is when the Instance last said anything.
+func (s *session) lastHeard() time.Time { return time.Unix(0, s.heard.Load()) }
+
+// send queues a message. A peer that cannot keep up is closed by the connection and resumes later.
+func (s *session) send(m wire.Message) {
+	if err := s.conn.Send(m); err != nil {
+		s.log.Debug("could not send", "error", err)
+	}
+}
+
+// drop tells the Instance to forget an Attempt.
+func (s *session) drop(ref wire.Ref) {
+	s.mu.Lock()
+	if l := s.lanes[ref]; l != nil {
+		l.dropped = true
+		if !l.running {
+			delete(s.lanes, ref)
+		}
+	}
+	delete(s.working, ref)
+	delete(s.renew, ref)
+	s.mu.Unlock()
+	s.send(&wire.Drop{Ref: ref})
+}
+
+// goodbye ends the Session because this Server goes.
+func (s *session) goodbye(reason string) {
+	s.send(&wire.Goodbye{Reason: reason})
+	s.c.background(func(context.Context) { s.conn.Close(wire.CloseShutdown, "the Server is stopping") })
+}
+
+// fail ends the Session with a reason that the Runner can act on.
+func (s *session) fail(code wire.CloseCode, reason string) {
+	s.log.Warn("session ended", "code", code.String(), "reason", reason)
+	s.c.background(func(context.Context) { s.conn.Close(code, reason) })
+}
+
+// read takes in what the Instance says until the connection ends.
+func (s *session) read(ctx context.Context) error {
+	for {
+		m, err := s.conn.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		s.hear()
+		if err := s.take(m); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) take(m wire.Message) error {
+	switch m := m.(type) {
+	case *wire.Heartbeat:
+		s.heartbeat(m)
+	case *wire.Accept:
+		s.accept(m.Ref)
+	case *wire.Refuse:
+		s.refuse(m)
+	case *wire.StepStarted:
+		s.deliver(m.Ref, m, 0)
+	case *wire.StepFinished:
+		s.deliver(m.Ref, m, len(m.Result.Changes))
+	case *wire.LogBatch:
+		s.deliver(m.Ref, m, len(m.Records))
+	case *wire.Draining:
+		s.c.queue.drain(s, true)
+		s.c.noteInstance(s, "runner.draining")
+	case *wire.Goodbye:
+	default:
+		return &wire.CloseError{Code: wire.CloseProtocol, Reason: "the Runner sent a message that only a Server sends, or said hello twice"}
+	}
+	return nil
+}
+
+func (s *session) heartbeat(m *wire.Heartbeat) {
+	s.mu.Lock()
+	clear(s.working)
+	for _, ref := range m.Working {
+		if s.lanes[ref] != nil { // whoever else's Job it may be, its Lease is not this Instance's to renew
+			s.working[ref], s.renew[ref] = true, true
+		}
+	}
+	s.mu.Unlock()
+	s.c.queue.heartbeat(s, m.Draining)
+}
+
+// heartbeat notes whether an Instance takes Jobs, which an operator or the Instance itself may have stopped.
+func (q *queue) heartbeat(s *session, draining bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if draining = draining || s.told; draining != s.draining {
+		s.draining = draining
+		q.wake()
+	}
+}
+
+// accept has the Job claimed. The claim is not waited for: what else comes concerns other Jobs.
+func (s *session) accept(ref wire.Ref) {
+	at, ok := s.c.queue.accept(s, ref)
+	if !ok {
+		s.send(&wire.Withdrawn{Ref: ref})
+		return
+	}
+	s.c.background(func(ctx context.Context) { s.c.claim(ctx, s, ref, at) })
+}
+
+// refuse takes a No: to an Offer, or to a Job that was claimed and cannot be begun after all.
+func (s *session) refuse(m *wire.Refuse) {
+	s.c.queue.refuse(s, m.Ref, m.Message)
+	s.mu.Lock()
+	claimed := s.lanes[m.Ref] != nil
+	s.mu.Unlock()
+	if claimed {
+		s.deliver(m.Ref, m, 0)
+	}
+}
+
+// takeRefs gives the Attempts whose Leases are to be renewed, once.
+func (s *session) takeRefs() []store.JobRef {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refs := make([]store.JobRef, 0, len(s.renew))
+	for ref := range s.renew {
+		refs = append(refs, store.JobRef{JobID: ref.Job, Attempt: ref.Attempt})
+	}
+	clear(s.renew)
+	return refs
+}
+
+// worksOn tells whether the last Heartbeat named the Attempt.
+func (s *session) worksOn(ref wire.Ref) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.working[ref]
+}
+
+// ---- what the queue asks, under its mutex
+
+// free gives the places left, as far as the Runner record leaves them.
+func (s *session) free(r catalog.Runner) int {
+	s.places = s.capacity
+	if r.MaxParallelJobs > 0 {
+		s.places = min(s.places, r.MaxParallelJobs)
+	}
+	return s.places - len(s.active) - len(s.offered)
+}
+
+func (s *session) has(engine catalog.Engine) bool {
+	_, ok := s.engines[string(engine)]
+	return ok || engine == ""
+}
+
+// release gives a place back. It may be called on nil.
+func (s *session) release(jobID string) bool {
+	if s == nil {
+		return false
+	}
+	if _, ok := s.active[jobID]; !ok {
+		return false
+	}
+	delete(s.active, jobID)
+	s.idleSince = time.Now()
+	return true
+}
+
+func (s *session) candidate(r catalog.Runner) work.Candidate {
+	return work.Candidate{
+		RunnerID: r.ID, Runner: r.Name, InstanceID: s.instanceID, Instance: s.instance,
+		Disabled: r.IsDisabled, Online: true, Draining: s.draining,
+		Free: s.free(r), Active: len(s.active), IdleSince: s.idleSince, Engines: s.engines,
+	}
+}
+
+// ---- registry
+
+// registry holds the Sessions of this Server.
+type registry struct {
+	mu         sync.RWMutex
+	byInstance map[string]*session
+	byID       map[string]*session
+}
+
+func newRegistry() *registry {
+	return &registry{byInstance: map[string]*session{}, byID: map[string]*session{}}
+}
+
+func (r *registry) put(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID[s.id], r.byInstance[s.instanceID] = s, s
+}
+
+func (r *registry) remove(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, s.id)
+	if r.byInstance[s.instanceID] == s {
+		delete(r.byInstance, s.instanceID)
+	}
+}
+
+// ofInstance gives the Session of an Instance, or nil when it has none here.
+func (r *registry) ofInstance(id string) *session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byInstance[id]
+}
+
+func (r *registry) get(id string) *session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byID[id]
+}
+
+func (r *registry) all() []*session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := make([]*session, 0, len(r.byID))
+	for _, s := range r.byID {
+		all = append(all, s)
+	}
+	return all
+}
+
+func (r *registry) size() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.byID)
+}
+
+// closeCode gives the close code and sentence for an error that ends a Session.
+func closeCode(err error) (wire.CloseCode, string) {
+	var closed *wire.CloseError
+	if errors.As(err, &closed) {
+		return closed.Code, closed.Error()
+	}
+	return wire.CloseUnavailable, "the Server cannot serve this Runner now"
+}

@@ -1,0 +1,58 @@
+package control
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"legwork/internal/work"
+)
+
+// counters count since the start of the Server.
+type counters struct {
+	sessions, followers             atomic.Int64 // now
+	offers, claims, records, losses atomic.Int64
+
+	mu    sync.Mutex
+	ended map[work.Status]int64
+}
+
+func (s *counters) moved(m moved) {
+	if m.before != nil && len(m.job.Losses) > len(m.before.Losses) {
+		s.losses.Add(1)
+	}
+	if !m.job.Status.Terminal() || (m.before != nil && m.before.Status.Terminal()) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended == nil {
+		s.ended = map[work.Status]int64{}
+	}
+	s.ended[m.job.Status]++
+}
+
+// Stats is what a Server counts, for its metrics.
+type Stats struct {
+	Sessions  int64 // connected to this Server now
+	Followers int64 // of logs, at this Server now
+	Waiting   int   // Jobs in the queue, as this Server sees it
+
+	Offers     int64                 // made by this Server since its start
+	Claims     int64                 // won
+	LogRecords int64                 // stored
+	Losses     int64                 // Attempts that ended without a result
+	Ended      map[work.Status]int64 // Jobs by how they ended
+}
+
+// Stats gives the counts. It asks the store nothing.
+func (c *Control) Stats() Stats {
+	s := Stats{
+		Sessions: c.stats.sessions.Load(), Followers: c.stats.followers.Load(), Waiting: c.queue.size(),
+		Offers: c.stats.offers.Load(), Claims: c.stats.claims.Load(), LogRecords: c.stats.records.Load(), Losses: c.stats.losses.Load(),
+	}
+	c.stats.mu.Lock()
+	defer c.stats.mu.Unlock()
+	s.Ended = maps.Clone(c.stats.ended)
+	return s
+}

@@ -1,0 +1,288 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// SubmitRequest asks for a run of a Module.
+type SubmitRequest struct {
+	Module string      // "stack/namespace/module", or its id
+	Action work.Action // one that the Module's engine knows; see work.Actions
+}
+
+// submission is a Job that is about to be queued.
+type submission struct {
+	job      work.Job
+	snapshot store.JobSnapshot
+}
+
+// Submit queues a run of a Module and returns its Job. A Job of the same Module and action that still waits is
+// replaced by it. It is refused, with what to do, when the Job could never run: no Runner may take it, or it takes an
+// output that nobody is about to make.
+func (c *Control) Submit(ctx context.Context, actor catalog.Actor, r SubmitRequest) (*work.Job, error) {
+	if err := actor.Need(catalog.Operate); err != nil {
+		return nil, err
+	}
+	if err := c.refuseWhileDraining(); err != nil {
+		return nil, err
+	}
+	if n := c.queue.size(); n >= c.limits.QueuedJobs {
+		return nil, fault.New(fault.RateLimited, "queue_full", "%d jobs are waiting already", n).WithHint("wait until some are done, or add Runners")
+	}
+	var sub submission
+	err := c.store.View(ctx, func(tx *store.Tx) error {
+		m, err := tx.Module(actor.OrganizationID, r.Module)
+		if err != nil {
+			return unknownModule(err, r.Module)
+		}
+		sub, err = c.draft(tx, m, r.Action, actor.Name, "")
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var moves []moved
+	err = c.store.Update(ctx, func(tx *store.Tx) (err error) {
+		moves, err = c.enqueue(tx, sub)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.carryOut(moves...)
+	return moves[0].job, nil
+}
+
+func unknownModule(err error, path string) error {
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return fault.New(fault.NotFound, "module_not_found", "there is no module %q", path).
+		WithHint("a module is named stack/namespace/module: see legwork module list")
+}
+
+// draft makes a Job of a Module as it is declared now, or says why it could never run.
+func (c *Control) draft(tx *store.Tx, m catalog.Module, action work.Action, by, cause string) (submission, error) {
+	return c.makeDraft(tx, m, action, by, cause, func(m catalog.Module) (string, error) { return c.waitsFor(tx, m) })
+}
+
+func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, by, cause string,
+	waitsFor func(catalog.Module) (string, error)) (sub submission, err error) {
+	ns, err := tx.Namespace(m.OrganizationID, m.NamespaceID)
+	if err != nil {
+		return sub, err
+	}
+	m.ModuleSpec = catalog.Effective(m.ModuleSpec, ns.Defaults)
+	if !slices.Contains(work.Actions(m.Engine), action) {
+		return sub, fault.New(fault.Invalid, "action_unknown", "module %s is run by %s, which knows no %q", m.Path(), cmp.Or(string(m.Engine), "no engine"), action).
+			WithHint("it knows: %v", work.Actions(m.Engine))
+	}
+	runnerID, err := c.runnerFor(tx, m)
+	if err != nil {
+		return sub, err
+	}
+	sealed := m.ModuleSpec
+	if m.Inputs, err = c.openInputs(m.Inputs); err != nil {
+		return sub, err
+	}
+	path, err := waitsFor(m)
+	if err != nil {
+		return sub, err
+	}
+	sub.snapshot = store.JobSnapshot{Module: sealed, NamespaceID: m.NamespaceID, RunnerID: runnerID}
+	sub.job = work.Job{
+		OrganizationID: m.OrganizationID, Kind: work.ModuleJob, Action: action, ModuleID: m.ID, Module: m.Path(), StackID: m.StackID,
+		CreatedBy: by, Cause: cause, Status: work.Queued, Limits: c.limitsOf(m.Limits),
+		Steps: work.StepsOf(m.Engine, action, false, m.Script != nil && m.Script.Repeatable),
+		Wait:  work.Wait{Code: work.WaitDispatch, Text: "looking for an instance"},
+	}
+	if path != "" {
+		sub.job.Wait = waitForModule(path)
+	}
+	return sub, nil
+}
+
+func waitForModule(path string) work.Wait {
+	return work.Wait{Code: work.WaitForModule, Text: fmt.Sprintf("waiting for an output of %s", path)}
+}
+
+// limitsOf fills in the Server's defaults.
+func (c *Control) limitsOf(l catalog.Limits) work.Limits {
+	limits := work.Limits{
+		MaxAttempts: cmp.Or(l.MaxAttempts, c.limits.MaxAttempts), Lease: c.limits.Lease,
+		RecoveryWindow: c.limits.Recovery, ApprovalWindow: c.limits.ApprovalWindow,
+		StepTimeout: time.Duration(l.Timeout), StallTimeout: cmp.Or(time.Duration(l.StallTimeout), c.limits.Stall),
+	}
+	if l.RecoveryWindow != nil {
+		limits.RecoveryWindow = time.Duration(*l.RecoveryWindow)
+	}
+	return limits
+}
+
+// runnerFor gives the id of the Runner that an effective Module names, "" when it names none, and refuses a
+// Module that no Runner may take.
+func (c *Control) runnerFor(tx *store.Tx, m catalog.Module) (string, error) {
+	if m.Runner != "" {
+		r, err := tx.Runner(m.OrganizationID, m.Runner)
+		if fault.Is(err, fault.NotFound) {
+			return "", fault.New(fault.Conflict, "runner_missing", "module %s names the runner %s, which does not exist", m.Path(), m.Runner).
+				WithHint("run: legwork runner create %s", m.Runner)
+		}
+		if err != nil {
+			return "", err
+		}
+		ok, err := isAssigned(tx, r, m)
+		if err == nil && !ok {
+			err = fault.New(fault.Conflict, "module_not_assigned", "runner %s is not assigned to module %s", r.Name, m.Path()).
+				WithHint("run: legwork runner assign %s %s", r.Name, m.Path())
+		}
+		return r.ID, err
+	}
+	runners, err := tx.Runners(m.OrganizationID)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range runners {
+		if !catalog.MatchesLabels(m.RunnerLabels, r.Labels) {
+			continue
+		}
+		if ok, err := isAssigned(tx, r, m); ok || err != nil {
+			return "", err
+		}
+	}
+	return "", noRunner(m)
+}
+
+func noRunner(m catalog.Module) error {
+	f := fault.New(fault.Conflict, "module_not_assigned", "module %s names no runner, and none is assigned to it", m.Path())
+	if len(m.RunnerLabels) > 0 {
+		f = fault.New(fault.Conflict, "module_not_assigned", "no runner with the labels of module %s is assigned to it", m.Path())
+	}
+	return f.WithHint("run: legwork runner assign RUNNER %s", m.Path())
+}
+
+func isAssigned(tx *store.Tx, r catalog.Runner, m catalog.Module) (bool, error) {
+	if catalog.Assigned(r, nil, m) {
+		return true, nil
+	}
+	assignments, err := tx.Assignments(m.OrganizationID, r.ID)
+	return catalog.Assigned(r, assignments, m), err
+}
+
+// waitsFor gives the path of a Module whose output the Job takes and that is about to make it, "" when all outputs
+// are there. It is a fault.Conflict that names the Module to apply first when nobody is about to. m's Inputs are open.
+func (c *Control) waitsFor(tx *store.Tx, m catalog.Module) (string, error) {
+	_, err := c.resolve(tx, m)
+	if err == nil {
+		return "", nil
+	}
+	paths := catalog.Upstreams(m.ModuleSpec)
+	missing, isMissing := err.(*missingUpstream)
+	if isMissing {
+		paths = missing.paths
+	} else if fault.Code(err) != "output_missing" {
+		return "", err
+	}
+	waits := ""
+	for _, path := range paths {
+		coming, err := c.isComing(tx, m.OrganizationID, path)
+		switch {
+		case err != nil:
+			return "", err
+		case coming:
+			waits = path
+		case isMissing:
+			return "", fault.New(fault.Conflict, "upstream_not_applied", "module %s takes an output of %s, which has none yet", m.Path(), path).
+				WithHint("run: legwork module apply %s", path)
+		}
+	}
+	if waits == "" {
+		return "", err
+	}
+	return waits, nil
+}
+
+// isComing tells whether an apply of a Module is under way or waits.
+func (c *Control) isComing(tx *store.Tx, org, path string) (bool, error) {
+	m, err := tx.Module(org, path)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	j, err := tx.ModuleBusy(m.ID)
+	if err != nil || (j != nil && j.Action == work.Apply) {
+		return err == nil, err
+	}
+	j, err = tx.QueuedOf(m.ID, work.Apply)
+	return j != nil, err
+}
+
+// enqueue stores a new Job and ends the one that it replaces. The new Job's comes first.
+func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
+	old, err := tx.QueuedOf(sub.job.ModuleID, sub.job.Action)
+	if err != nil {
+		return nil, err
+	}
+	job := sub.job
+	job.Steps = slices.Clone(job.Steps)
+	if err := tx.InsertJob(&job, sub.snapshot); err != nil {
+		return nil, err
+	}
+	if err := c.note(tx, &job, nil); err != nil {
+		return nil, err
+	}
+	moves := []moved{{job: &job, effects: []work.Effect{work.Dispatch{}}, order: c.order.Add(1), snapshot: &sub.snapshot}}
+	if old == nil {
+		return moves, nil
+	}
+	if old, err = tx.JobForUpdate(old.ID); err != nil {
+		return nil, err
+	}
+	m, changed, err := c.move(tx, old, work.Replaced{ByNumber: job.Number})
+	if movedOn(err) { // claimed in this moment
+		return moves, nil
+	}
+	if changed {
+		moves = append(moves, m)
+	}
+	return moves, err
+}
+
+// missingUpstream gives the Module whose output a queued Job has to wait for, "" when it can run now. An error that is a
+// Conflict says that it will never be able to.
+func (c *Control) missingUpstream(ctx context.Context, id string) (path string, err error) {
+	err = c.store.View(ctx, func(tx *store.Tx) error {
+		j, err := tx.JobForUpdate(id)
+		if err != nil {
+			return err
+		}
+		_, m, err := c.declared(tx, j)
+		if err != nil {
+			return err
+		}
+		path, err = c.waitsFor(tx, m)
+		return err
+	})
+	return path, err
+}
+
+// cannotRun ends a Job that waits in vain.
+func (c *Control) cannotRun(ctx context.Context, id string, why error) {
+	f := fault.Of(why)
+	if f.Kind == fault.NotFound {
+		c.queue.forget(id)
+		return
+	}
+	c.applyLate(ctx, id, work.CannotRun{Failure: work.Failure{Code: f.Code, Message: f.Message, Hint: f.Hint}})
+}

@@ -1,0 +1,242 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+const (
+	sweepPeriod  = time.Second
+	serverLease  = 30 * time.Second // how long a Server counts as living without a word
+	serverBeat   = 10 * time.Second
+	resyncPeriod = 10 * time.Second // how often the queue is compared with the store, at least
+	prunePeriod  = time.Hour
+	dueAtOnce    = 500
+)
+
+// sweeper holds when what was done last.
+type sweeper struct {
+	beat, resync, prune, last time.Time
+	resyncTook                time.Duration
+}
+
+// sweepLoop finds again, once a second, whatever a lost hint or a dead Server left lying.
+func (c *Control) sweepLoop(ctx context.Context) {
+	var s sweeper
+	tick := time.NewTicker(sweepPeriod)
+	defer tick.Stop()
+	c.queue.wake()
+	for {
+		c.sweep(ctx, &s, time.Now())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweep is one round. Errors are logged and the next round tries again.
+func (c *Control) sweep(ctx context.Context, s *sweeper, now time.Time) {
+	c.noticePause(s, now)
+	parts := []struct {
+		name string
+		last *time.Time
+		each time.Duration
+		do   func(context.Context, time.Time) error
+	}{
+		{"server lease", &s.beat, serverBeat, c.beat},
+		{"due jobs", new(time.Time), 0, c.endDue},
+		{"queue", &s.resync, max(resyncPeriod, 20*s.resyncTook), func(ctx context.Context, _ time.Time) error {
+			began := time.Now()
+			defer func() { s.resyncTook = time.Since(began) }()
+			return c.queue.resync(ctx)
+		}},
+		{"events", &s.prune, prunePeriod, c.prune},
+	}
+	for _, p := range parts {
+		if now.Sub(*p.last) < p.each {
+			continue
+		}
+		*p.last = now
+		if err := p.do(ctx, now); err != nil && ctx.Err() == nil {
+			c.log.Error("sweep failed", "part", p.name, "error", err)
+		}
+	}
+	c.queue.forgetSightings(now)
+	c.queue.writeReasons(ctx, now)
+	c.queue.wake()
+}
+
+// noticePause begins the time over which this Server could hear Instances anew after it was stopped itself: a
+// suspended machine must not take the silence for that of others.
+func (c *Control) noticePause(s *sweeper, now time.Time) {
+	if !s.last.IsZero() && now.Sub(s.last) > c.limits.Lease/2 {
+		c.log.Warn("this server was paused", "seconds", now.Sub(s.last).Seconds())
+		c.upSince.Store(now.UnixNano())
+	}
+	s.last = now
+}
+
+// beat renews this Server's own lease and ends the Sessions of Servers that did not.
+func (c *Control) beat(ctx context.Context, now time.Time) error {
+	var gone []string
+	err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
+		if err := tx.BeatServer(c.server, now.Add(serverLease)); err != nil {
+			return err
+		}
+		gone, err = tx.EndDeadServers(now)
+		return err
+	})
+	if len(gone) > 0 {
+		c.log.Warn("sessions of a dead server ended", "runners", len(gone))
+	}
+	return err
+}
+
+// endDue ends what waited too long: leases, recovery windows, approvals. A Server ends leases only when it was up long
+// enough itself for every Instance to have reached it.
+func (c *Control) endDue(ctx context.Context, now time.Time) error {
+	if now.Sub(time.Unix(0, c.upSince.Load())) < c.limits.Lease {
+		return nil
+	}
+	var due []*work.Job
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		due, err = tx.DueJobs(now, dueAtOnce)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, j := range due {
+		if err := c.endOne(ctx, j.ID, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endOne looks at a due Job again, locked: a heartbeat may have saved it meanwhile.
+func (c *Control) endOne(ctx context.Context, id string, now time.Time) error {
+	var m moved
+	var changed bool
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		m, changed = moved{}, false
+		j, err := tx.JobForUpdate(id)
+		if err != nil {
+			return err
+		}
+		event := dueEvent(j, now)
+		if event == nil {
+			return nil
+		}
+		m, changed, err = c.move(tx, j, event)
+		return err
+	})
+	if err != nil && !movedOn(err) {
+		return err
+	}
+	if changed {
+		c.carryOut(m)
+	}
+	return nil
+}
+
+// dueEvent is what the passing of time does to a Job, nil when nothing is due.
+func dueEvent(j *work.Job, now time.Time) work.Event {
+	over := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
+	switch {
+	case j.HoldsSlot() && over(j.LeaseUntil):
+		return work.LeaseLost{Attempt: j.Attempt, Reason: "nothing was heard of its instance for too long"}
+	case j.Status == work.Interrupted && over(j.RecoverUntil):
+		return work.RecoveryOver{}
+	case j.Status == work.AwaitingApproval && over(j.ApproveUntil):
+		return work.ApprovalExpired{}
+	}
+	return nil
+}
+
+func (c *Control) prune(ctx context.Context, now time.Time) error {
+	return c.store.Update(ctx, func(tx *store.Tx) error { return tx.PruneEvents(now.Add(-c.limits.EventsKept)) })
+}
+
+// resync compares the queue with the store, in which all truth is.
+func (q *queue) resync(ctx context.Context) error {
+	began, at := q.c.order.Load(), time.Now()
+	stored := map[string]bool{}
+	var last *work.Job
+	for {
+		var page []*work.Job
+		err := q.c.store.View(ctx, func(tx *store.Tx) (err error) {
+			page, err = tx.QueuedJobsAfter(last, 1000)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		q.take(page, began, stored)
+		last = page[len(page)-1]
+	}
+	q.dropUnstored(stored, began, at)
+	return q.recheckBusy(ctx)
+}
+
+// take adds what is queued in the store. What moved since the resync began is left alone.
+func (q *queue) take(page []*work.Job, began uint64, stored map[string]bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range page {
+		stored[j.ID] = true
+		if q.seen[j.ID].order <= began {
+			q.add(j, nil)
+		}
+	}
+}
+
+// dropUnstored forgets what was there before the resync began and is not queued in the store, and has Jobs that wait for
+// others looked at again.
+func (q *queue) dropUnstored(stored map[string]bool, began uint64, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, e := range q.entries {
+		if !stored[id] && e.added.Before(at) && q.seen[id].order <= began {
+			q.remove(id)
+		}
+	}
+	for key := range q.blocked {
+		q.unblock(key)
+	}
+}
+
+// recheckBusy asks the store about the Modules that seem to be held.
+func (q *queue) recheckBusy(ctx context.Context) error {
+	q.mu.Lock()
+	var held []string
+	for _, e := range q.entries {
+		if _, busy := q.busy[e.moduleID]; busy && len(held) < reasonsAtOnce {
+			held = append(held, e.moduleID)
+		}
+	}
+	q.mu.Unlock()
+	for _, id := range held {
+		began := q.c.order.Load()
+		var holder *work.Job
+		err := q.c.store.View(ctx, func(tx *store.Tx) (err error) {
+			holder, err = tx.ModuleBusy(id)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if q.c.order.Load() == began { // nothing moved meanwhile
+			q.holds(id, holder)
+		}
+	}
+	return nil
+}

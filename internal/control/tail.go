@@ -1,0 +1,254 @@
+package control
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"legwork/internal/store"
+	"legwork/internal/wire"
+)
+
+const (
+	tailLines    = 4096             // newest lines that are kept in memory per followed Job
+	tailBytes    = 2 << 20          // and their bytes
+	watchTrusted = 90 * time.Second // how long they believe it
+)
+
+// tails holds the newest lines of the Jobs that somebody follows here, so that a hundred followers of one Job cost one read, or
+// none when the lines come in at this very Server.
+type tails struct {
+	c     *Control
+	mu    sync.Mutex
+	byJob map[string]*tail
+	away  map[string]time.Time // Jobs followed at other Servers, until when that is believed
+}
+
+// tail is the end of one followed Job's log.
+type tail struct {
+	job   string
+	users int
+
+	mu    sync.Mutex
+	lines []store.LogLine // without gaps; the last has the position last
+	bytes int
+	last  int64 // position up to which followers can get everything from here or the store
+	known int64 // position up to which records are known to be stored
+	ended bool
+	rung  chan struct{}
+
+	reading sync.Mutex // held by the one who reads for all
+}
+
+func newTails(c *Control) *tails {
+	return &tails{c: c, byJob: map[string]*tail{}, away: map[string]time.Time{}}
+}
+
+// join gives the tail of a Job, from now on kept up to date.
+func (t *tails) join(job string) (l *tail, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l = t.byJob[job]
+	if l == nil {
+		l, first = &tail{job: job, rung: make(chan struct{})}, true
+		t.byJob[job] = l
+	}
+	l.users++
+	return l, first
+}
+
+func (t *tails) quit(l *tail) (last bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(t.byJob, l.job)
+	}
+	return l.users == 0
+}
+
+func (t *tails) get(job string) *tail {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byJob[job]
+}
+
+// watched tells whether somebody follows a Job, here or at another Server.
+func (t *tails) watched(job string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, away := t.away[job]
+	return away || t.byJob[job] != nil
+}
+
+// stored says that a Job's log grew up to a position; lines are the new records when they are at hand. Called for
+// lines that came in here, it tells the other Servers.
+func (t *tails) stored(job string, lines []store.LogLine, last int64) {
+	if l := t.get(job); l != nil {
+		l.stored(lines, last)
+	}
+}
+
+// ended says that a Job is over and its log whole.
+func (t *tails) ended(job string) {
+	l := t.get(job)
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.ring()
+}
+
+func (l *tail) stored(lines []store.LogLine, last int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = max(l.known, last)
+	for len(lines) > 0 && lines[0].Pos <= l.last {
+		lines = lines[1:]
+	}
+	if len(lines) > 0 && lines[0].Pos == l.last+1 {
+		l.push(lines)
+	}
+	l.ring()
+}
+
+// push appends lines that follow on the last one. The caller holds mu.
+func (l *tail) push(lines []store.LogLine) {
+	l.lines = append(l.lines, lines...)
+	for _, line := range lines {
+		l.bytes += len(line.Data)
+	}
+	l.last = l.lines[len(l.lines)-1].Pos
+	l.known = max(l.known, l.last)
+	drop := 0
+	for len(l.lines)-drop > tailLines || (l.bytes > tailBytes && len(l.lines)-drop > 1) {
+		l.bytes -= len(l.lines[drop].Data)
+		drop++
+	}
+	if drop > 0 {
+		l.lines = append(make([]store.LogLine, 0, len(l.lines)-drop+len(lines)), l.lines[drop:]...)
+	}
+}
+
+// ring wakes the followers. The caller holds mu.
+func (l *tail) ring() {
+	close(l.rung)
+	l.rung = make(chan struct{})
+}
+
+// glance is what a tail says to a follower.
+type glance struct {
+	lines []store.LogLine // that follow its position, when they are here
+	more  bool            // something follows, here or in the store
+	ended bool            // the Job is over
+	rung  <-chan struct{} // closed when there is something new
+}
+
+func (l *tail) look(after int64) glance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := glance{more: l.known > after, ended: l.ended, rung: l.rung}
+	if len(l.lines) > 0 && after >= l.lines[0].Pos-1 && after < l.last {
+		g.lines = l.lines[after+1-l.lines[0].Pos:]
+		g.lines = g.lines[:len(g.lines):len(g.lines)]
+	}
+	return g
+}
+
+// catchUp reads on from where the tail ends, once for all who wait for it. A follower that is further behind reads for
+// itself.
+func (c *Control) catchUp(ctx context.Context, l *tail, after int64) ([]store.LogLine, error) {
+	if l.isPast(after) {
+		return c.readLines(ctx, l.job, after, 0)
+	}
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	if g := l.look(after); len(g.lines) > 0 {
+		return g.lines, nil
+	}
+	lines, err := c.readLines(ctx, l.job, after, 0)
+	if err != nil || len(lines) == 0 {
+		return lines, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch last := lines[len(lines)-1].Pos; {
+	case last <= l.last:
+	case lines[0].Pos <= l.last+1:
+		l.push(lines[l.last+1-lines[0].Pos:])
+	default: // what lies between was not asked for
+		l.lines, l.bytes = nil, 0
+		l.push(lines)
+	}
+	return lines, nil
+}
+
+func (l *tail) isPast(after int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return after < l.last
+}
+
+// watchedElsewhere notes that somebody follows a Job at another Server.
+func (t *tails) watchedElsewhere(job string, on bool) {
+	t.mu.Lock()
+	if on {
+		t.away[job] = time.Now().Add(watchTrusted)
+	} else {
+		delete(t.away, job)
+	}
+	t.mu.Unlock()
+	t.configure(job)
+}
+
+// watch tells the Instance that works on a Job, wherever it is connected, that somebody follows it or that nobody does.
+func (t *tails) watch(job string, on bool) {
+	t.c.hint(subjectWatch, watchHint{t.c.from(), job, on})
+	t.configure(job)
+}
+
+// configure tells the Instance, if its Session is here. Which Attempts are under way the Sessions know.
+func (t *tails) configure(job string) {
+	watch := t.watched(job)
+	for _, s := range t.c.sessions.all() {
+		if ref, ok := s.attemptOf(job); ok {
+			s.send(&wire.Configure{Ref: ref, Watch: watch})
+		}
+	}
+}
+
+// attemptOf gives the newest Attempt of a Job that the Instance works on.
+func (s *session) attemptOf(job string) (newest wire.Ref, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref, l := range s.lanes {
+		if ref.Job == job && l.mine && !l.dropped && ref.Attempt > newest.Attempt {
+			newest, ok = ref, true
+		}
+	}
+	return newest, ok
+}
+
+// refreshWatches repeats to the other Servers what is followed here, and forgets what they no longer repeat.
+func (t *tails) refreshWatches(now time.Time) {
+	t.mu.Lock()
+	here := make([]string, 0, len(t.byJob))
+	for job := range t.byJob {
+		here = append(here, job)
+	}
+	var gone []string
+	for job, until := range t.away {
+		if now.After(until) {
+			delete(t.away, job)
+			gone = append(gone, job)
+		}
+	}
+	t.mu.Unlock()
+	for _, job := range here {
+		t.c.hint(subjectWatch, watchHint{t.c.from(), job, true})
+	}
+	for _, job := range gone {
+		t.configure(job)
+	}
+}
