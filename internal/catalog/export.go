@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -18,37 +19,28 @@ import (
 func Export(s Snapshot) ([]byte, error) {
 	s = s.Sorted()
 	var b bytes.Buffer
-	if len(s.Stacks)+len(s.Namespaces)+len(s.Runners)+len(s.Modules)+len(s.Assignments) == 0 {
-		return nil, nil
-	}
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	for _, part := range []func(*yaml.Encoder) error{
-		func(e *yaml.Encoder) error { return exportAll(e, KindStack, s.Stacks) },
-		func(e *yaml.Encoder) error { return exportAll(e, KindNamespace, s.Namespaces) },
-		func(e *yaml.Encoder) error { return exportAll(e, KindRunner, s.Runners) },
-		func(e *yaml.Encoder) error { return exportAll(e, KindModule, s.Modules) },
-		func(e *yaml.Encoder) error { return exportAll(e, KindAssignment, s.Assignments) },
-	} {
-		if err := part(e); err != nil {
-			return nil, err
-		}
-	}
-	if err := e.Close(); err != nil {
+	err := errors.Join(
+		exportAll(&b, KindStack, s.Stacks), exportAll(&b, KindNamespace, s.Namespaces), exportAll(&b, KindRunner, s.Runners),
+		exportAll(&b, KindModule, s.Modules), exportAll(&b, KindAssignment, s.Assignments),
+	)
+	if err != nil {
 		return nil, fmt.Errorf("writing the manifest: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
-func exportAll[T specification](e *yaml.Encoder, kind Kind, list []T) error {
+// exportAll writes each Spec with an encoder of its own: one encoder slows down with every document.
+func exportAll[T specification](b *bytes.Buffer, kind Kind, list []T) error {
 	for _, spec := range list {
+		if b.Len() > 0 {
+			b.WriteString("---\n")
+		}
 		root := mappingNode()
 		appendEntry(root, "kind", textNode(string(kind)))
-		if err := appendFields(root, reflect.ValueOf(spec)); err != nil {
-			return fmt.Errorf("writing %s %s: %w", kind, spec.Path(), err)
-		}
-		if err := e.Encode(root); err != nil {
-			return fmt.Errorf("writing %s %s: %w", kind, spec.Path(), err)
+		e := yaml.NewEncoder(b)
+		e.SetIndent(2)
+		if err := errors.Join(appendFields(root, reflect.ValueOf(spec)), e.Encode(root), e.Close()); err != nil {
+			return fmt.Errorf("%s %s: %w", kind, spec.Path(), err)
 		}
 	}
 	return nil

@@ -67,6 +67,9 @@ var hostile = map[string]string{
 	"unclosed":           "kind: " + strings.Repeat("[", 100_000),
 	"many keys":          "kind: Stack\n" + func() string { return strings.Repeat("abcd: 1\n", 100_000) }(),
 	"many unknown":       "kind: Stack\n" + func() string { return strings.Join(numbered(100_000), "") }(),
+	"long keys":          "kind: Stack\nname: &" + strings.Repeat("n", 900) + " x\n? " + strings.Repeat("k", 100_000) + "\n: 1\n",
+	"long anchor":        "kind: Stack\nname: *" + strings.Repeat("n", 100_000) + "\n",
+	"long label":         "kind: Runner\nname: r\nlabels: {? " + strings.Repeat("-", 100_000) + "x : 1}\n",
 	"many bad documents": strings.Repeat("---\n{\n", 20_000),
 }
 
@@ -87,7 +90,7 @@ func TestHostileFilesAreRefusedCheaply(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			for _, p := range f.Details {
-				if p.File == "" || len(p.Message) > 1_000 {
+				if p.File == "" || len(p.Message) > 1_000 || len(p.Field) > 300 {
 					t.Fatalf("%+v", p)
 				}
 			}
@@ -322,10 +325,12 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil || !bytes.Equal(text, twice) {
 			t.Fatalf("%v\n%s\n%s", err, text, twice)
 		}
-		if _, err := catalog.Plan(want, m); err == nil {
-			return
-		} else if fault.Code(err) != "manifest_invalid" {
+		changes, err := catalog.Plan(want, m)
+		if err != nil && fault.Code(err) != "manifest_invalid" {
 			t.Fatal(err)
+		}
+		if changes.Count(catalog.Unchanged) != len(changes) {
+			t.Fatalf("planning what is there changes it: %+v", changes)
 		}
 	})
 }

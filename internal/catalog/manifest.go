@@ -11,6 +11,7 @@ import (
 // Limits of a manifest.
 const (
 	MaxManifestFile  = 4 << 20  // bytes of one file
+	MaxDocument      = 2 << 20  // bytes of one document
 	MaxManifest      = 16 << 20 // bytes of all files
 	MaxManifestFiles = 10_000
 	MaxDocuments     = 10_000
@@ -73,7 +74,9 @@ func ParseManifest(files []ManifestFile) (Manifest, error) {
 	}
 	p := parser{budget: budget{nodes: maxNodes, bytes: 2 * MaxManifest}}
 	for _, f := range files {
-		p.file(f)
+		if p.documents <= MaxDocuments && len(p.problems) <= maxProblems {
+			p.file(f)
+		}
 	}
 	p.problems = append(p.problems, duplicates(p.manifest)...)
 	if err := manifestFault(p.problems); err != nil {
@@ -110,6 +113,7 @@ func manifestFault(problems []fault.Problem) error {
 		return nil
 	}
 	order := map[string]int{}
+	cutLong(problems)
 	for _, p := range problems {
 		if _, ok := order[p.File]; !ok {
 			order[p.File] = len(order)
@@ -130,6 +134,20 @@ func manifestFault(problems []fault.Problem) error {
 		problems = append(problems[:maxProblems:maxProblems], fault.Problem{File: last, Message: fmt.Sprintf("and %d more problems", len(problems)-maxProblems)})
 	}
 	return f.WithHint("correct what is named and try again; nothing of the manifest was applied").WithDetails(problems...)
+}
+
+// cutLong keeps what a problem quotes of the file to a length that fits an answer.
+func cutLong(problems []fault.Problem) {
+	cut := func(s string, most int) string {
+		if len(s) <= most {
+			return s
+		}
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	for i := range problems {
+		p := &problems[i]
+		p.Field, p.Message = cut(p.Field, 200), cut(p.Message, 600)
+	}
 }
 
 // duplicates names documents that declare what another has declared before.

@@ -22,15 +22,22 @@ func (p *parser) add(file string, line int, field, format string, args ...any) {
 	p.problems = append(p.problems, fault.Problem{File: file, Line: line, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// file reads the documents of one file. A document that is no YAML does not hide the next.
+// file reads the documents of one file, one at a time, since a document as a tree takes many times its
+// size. One that is no YAML does not hide the next.
 func (p *parser) file(f ManifestFile) {
-	documents, problems := readDocuments(f)
-	p.problems = append(p.problems, problems...)
-	for _, doc := range documents {
-		if p.documents++; p.documents == MaxDocuments+1 {
+	for doc, problem := range readDocuments(f) {
+		if problem != nil {
+			p.problems = append(p.problems, *problem)
+		} else {
+			p.documents++
+		}
+		if p.documents > MaxDocuments {
 			p.add(f.Name, doc.line, "", "is one document more than the %d that a manifest may have", MaxDocuments)
 		}
-		if p.documents <= MaxDocuments && len(p.problems) <= maxProblems {
+		if p.documents > MaxDocuments || len(p.problems) > maxProblems {
+			return
+		}
+		if problem == nil {
 			p.document(doc)
 		}
 	}
@@ -115,8 +122,8 @@ func (d *decoder) reported(field string) bool {
 
 // Bounds of what anchors may expand to, and of nesting.
 const (
-	maxNodes         = 2_000_000 // values in a manifest, counted each time they are referred to
-	maxDocumentNodes = 500_000   // and in a document
+	maxNodes         = 1_000_000 // values in a manifest, counted each time they are referred to
+	maxDocumentNodes = 200_000   // and in a document
 	maxDepth         = 64
 )
 

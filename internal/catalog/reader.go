@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,22 +18,33 @@ import (
 	"legwork/internal/fault"
 )
 
-// readDocuments splits a file into documents and parses each.
-func readDocuments(f ManifestFile) ([]document, []fault.Problem) {
+// readDocuments splits a file into documents and parses each as it is asked for: a document, or what
+// is wrong with one.
+func readDocuments(f ManifestFile) iter.Seq2[document, *fault.Problem] {
 	data := bytes.TrimPrefix(f.Data, []byte("\ufeff"))
 	if at := badByte(data); at >= 0 {
-		return nil, []fault.Problem{{File: f.Name, Line: 1 + bytes.Count(data[:at], []byte("\n")), Message: "is not UTF-8 text"}}
+		problem := &fault.Problem{File: f.Name, Line: 1 + bytes.Count(data[:at], []byte("\n")), Message: "is not UTF-8 text"}
+		return func(yield func(document, *fault.Problem) bool) { yield(document{}, problem) }
 	}
-	if strings.HasSuffix(strings.ToLower(f.Name), ".json") {
+	// YAML as its parser has it lacks some of JSON, such as tabs between values.
+	if strings.HasSuffix(strings.ToLower(f.Name), ".json") || isJSON(data) {
 		return readJSON(f.Name, data)
 	}
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		// YAML as its parser has it lacks some of JSON, such as tabs between values.
-		if documents, problems := readJSON(f.Name, data); len(problems) == 0 {
-			return documents, nil
+	return readYAML(f.Name, data)
+}
+
+// isJSON tells whether a file of another name is a sequence of JSON objects.
+func isJSON(data []byte) bool {
+	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return false
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return errors.Is(err, io.EOF)
 		}
 	}
-	return readYAML(f.Name, data)
 }
 
 // badByte gives the place of the first byte that is no text, or -1.
@@ -53,24 +65,25 @@ func badByte(data []byte) int {
 
 // readYAML parses each document by itself, so that one that is broken does not hide those after it.
 // A line of --- or ... at its beginning parts documents everywhere, also within a block of text.
-func readYAML(file string, data []byte) ([]document, []fault.Problem) {
-	var documents []document
-	var problems []fault.Problem
-	for _, c := range splitYAML(data) {
-		root, problem := parseYAML(c.text)
-		switch {
-		case problem != nil:
-			problem.File = file
-			problem.Line += c.offset
-			problems = append(problems, *problem)
-		case root != nil:
-			documents = append(documents, document{file: file, line: root.Line + c.offset, offset: c.offset, root: root})
-		}
-		if len(documents) > MaxDocuments {
-			break
+func readYAML(file string, data []byte) iter.Seq2[document, *fault.Problem] {
+	return func(yield func(document, *fault.Problem) bool) {
+		for c := range splitYAML(data) {
+			root, problem := parseYAML(c.text)
+			doc := document{file: file, offset: c.offset}
+			switch {
+			case problem != nil:
+				problem.File = file
+				problem.Line += c.offset
+			case root == nil:
+				continue
+			default:
+				doc.line, doc.root = root.Line+c.offset, root
+			}
+			if !yield(doc, problem) {
+				return
+			}
 		}
 	}
-	return documents, problems
 }
 
 type chunk struct {
@@ -78,26 +91,29 @@ type chunk struct {
 	offset int // lines before it
 }
 
-func splitYAML(data []byte) []chunk {
-	var chunks []chunk
-	begin, offset, line := 0, 0, 0
-	for at := 0; at < len(data); line++ {
-		end := len(data)
-		if n := bytes.IndexByte(data[at:], '\n'); n >= 0 {
-			end = at + n + 1
+func splitYAML(data []byte) iter.Seq[chunk] {
+	return func(yield func(chunk) bool) {
+		begin, offset, at, line := 0, 0, 0, 0
+		for text := range bytes.Lines(data) {
+			end := at + len(text)
+			next, nextLine := -1, line
+			switch {
+			case isMarker(text, "---") && at > begin:
+				next = at
+			case isMarker(text, "..."):
+				next, nextLine = end, line+1
+			}
+			if next >= 0 {
+				if !yield(chunk{data[begin:at], offset}) {
+					return
+				}
+				begin, offset = next, nextLine
+			}
+			at = end
+			line++
 		}
-		marker := isMarker(data[at:end], "---")
-		if marker && at > begin {
-			chunks = append(chunks, chunk{data[begin:at], offset})
-			begin, offset = at, line
-		}
-		if isMarker(data[at:end], "...") {
-			chunks = append(chunks, chunk{data[begin:at], offset})
-			begin, offset = end, line+1
-		}
-		at = end
+		yield(chunk{data[begin:], offset})
 	}
-	return append(chunks, chunk{data[begin:], offset})
 }
 
 func isMarker(line []byte, marker string) bool {
@@ -114,6 +130,9 @@ var (
 func parseYAML(text []byte) (*yaml.Node, *fault.Problem) {
 	if isBlank(text) {
 		return nil, nil
+	}
+	if len(text) > MaxDocument {
+		return nil, &fault.Problem{Line: 1, Message: fmt.Sprintf("is a document of %d bytes, more than %d: keep large files in a git source", len(text), MaxDocument)}
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -142,8 +161,11 @@ func yamlProblem(text []byte, message string) *fault.Problem {
 	return &fault.Problem{Line: line, Message: "is not YAML: " + strings.ToValidUTF8(message, "?")}
 }
 
-// isBlank tells whether a text has nothing but blank lines, comments and directives.
+// isBlank tells whether a document has nothing but blank lines, comments and directives.
 func isBlank(text []byte) bool {
+	if isMarker(text, "---") {
+		text = text[len("---"):]
+	}
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && line[0] != '%' {
 			return false
@@ -153,8 +175,34 @@ func isBlank(text []byte) bool {
 }
 
 // readJSON reads a sequence of JSON values as nodes, so that everything after is the same for both.
-// A file that is a list is a list of documents.
-func readJSON(file string, data []byte) ([]document, []fault.Problem) {
+// A value that is a list is a list of documents.
+func readJSON(file string, data []byte) iter.Seq2[document, *fault.Problem] {
+	return func(yield func(document, *fault.Problem) bool) {
+		r := newJSONReader(data)
+		for {
+			r.nodes = 0
+			root, err := r.next(0)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(document{}, &fault.Problem{File: file, Line: r.errorLine(err), Message: "is not JSON: " + strings.ToValidUTF8(err.Error(), "?")})
+				return
+			}
+			roots := []*yaml.Node{root}
+			if root.Kind == yaml.SequenceNode {
+				roots = root.Content
+			}
+			for _, n := range roots {
+				if !yield(document{file: file, line: n.Line, root: n}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func newJSONReader(data []byte) *jsonReader {
 	r := &jsonReader{data: data, decoder: json.NewDecoder(bytes.NewReader(data))}
 	r.decoder.UseNumber()
 	for i, b := range data {
@@ -162,32 +210,14 @@ func readJSON(file string, data []byte) ([]document, []fault.Problem) {
 			r.breaks = append(r.breaks, i)
 		}
 	}
-	var documents []document
-	for {
-		root, err := r.next(0)
-		if errors.Is(err, io.EOF) {
-			return documents, nil
-		}
-		if err != nil {
-			return documents, []fault.Problem{{File: file, Line: r.errorLine(err), Message: "is not JSON: " + strings.ToValidUTF8(err.Error(), "?")}}
-		}
-		roots := []*yaml.Node{root}
-		if root.Kind == yaml.SequenceNode {
-			roots = root.Content
-		}
-		for _, n := range roots {
-			documents = append(documents, document{file: file, line: n.Line, root: n})
-		}
-		if len(documents) > MaxDocuments {
-			return documents, nil
-		}
-	}
+	return r
 }
 
 type jsonReader struct {
 	data    []byte
 	breaks  []int // places of line ends
 	decoder *json.Decoder
+	nodes   int // of the value that is read
 }
 
 func (r *jsonReader) line(offset int64) int {
@@ -213,6 +243,9 @@ func (r *jsonReader) next(depth int) (*yaml.Node, error) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, err
+	}
+	if r.nodes++; r.nodes > maxDocumentNodes {
+		return nil, fmt.Errorf("more than %d values", maxDocumentNodes)
 	}
 	n := &yaml.Node{Kind: yaml.ScalarNode, Line: r.line(r.decoder.InputOffset() - 1)}
 	switch t := token.(type) {

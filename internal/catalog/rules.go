@@ -48,6 +48,7 @@ func specFault(code, path string, problems []fault.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
+	cutLong(problems)
 	f := fault.New(fault.Invalid, code, "%s: %s", brief(path), problems[0])
 	if more := len(problems) - 1; more > 0 {
 		f.Message += fmt.Sprintf(", and %d more", more)

@@ -19,6 +19,9 @@ type tree struct {
 	problems   []fault.Problem
 }
 
+// maxSuggestions bounds the search for what was meant, which looks at everything there is.
+const maxSuggestions = 20
+
 func newTree(after Snapshot, m Manifest) *tree {
 	return &tree{
 		manifest: m, stacks: byPath(after.Stacks), namespaces: byPath(after.Namespaces), runners: byPath(after.Runners),
@@ -95,7 +98,11 @@ func exists[T any](t *tree, at Position, field string, kind Kind, path string, a
 	if _, ok := all[path]; ok || path == "" {
 		return ok
 	}
-	t.add(at, field, "there is no %s %s%s", kind, brief(path), didYouMean(path, sortedKeys(all)))
+	suggestion := ""
+	if len(t.problems) < maxSuggestions {
+		suggestion = didYouMean(path, sortedKeys(all))
+	}
+	t.add(at, field, "there is no %s %s%s", kind, brief(path), suggestion)
 	return false
 }
 
