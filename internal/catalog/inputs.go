@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -66,7 +65,7 @@ func (c *checker) inputFrom(at, stack, namespace string, in Input) {
 	case FromValue:
 		if len(in.Value) == 0 {
 			c.add(at+"value", "is missing")
-		} else if problem := passable(in.Kind, in.Value); problem != "" {
+		} else if problem := passable(in.Value); problem != "" {
 			c.add(at+"value", "%s", problem)
 		}
 	case FromDefinition:
@@ -98,8 +97,9 @@ func (c *checker) inputFrom(at, stack, namespace string, in Input) {
 	only("output", in.Output != "")
 }
 
-// passable says why a value cannot reach a program through its environment, or "".
-func passable(kind InputKind, value json.RawMessage) string {
+// passable says why a value cannot reach a program through its environment, or "". A null can: it
+// leaves the variable unset.
+func passable(value json.RawMessage) string {
 	if !json.Valid(value) {
 		return "is not JSON"
 	}
@@ -109,8 +109,6 @@ func passable(kind InputKind, value json.RawMessage) string {
 		return fmt.Sprintf("has %d bytes, more than the %d that an environment variable holds: use an extra file", len(text), MaxInputBytes)
 	case strings.ContainsRune(text, 0):
 		return "has a zero byte, which no environment variable can hold"
-	case kind == Env && string(bytes.TrimSpace(value)) == "null":
-		return "is null, which no environment variable can be: leave the Input out, or give an empty text"
 	}
 	return ""
 }

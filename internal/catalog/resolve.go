@@ -46,7 +46,7 @@ func ResolveInputs(m Module, outputs func(modulePath string) (OutputSet, bool)) 
 		if err != nil {
 			return nil, nil, err
 		}
-		if problem := passable(r.Kind, r.Value); problem != "" {
+		if problem := passable(r.Value); problem != "" {
 			return nil, nil, fault.New(fault.Conflict, "input_unusable", "input %s of %s, from %s, %s", in.Name, m.Path(), r.Source, problem)
 		}
 		inputs = append(inputs, r)
