@@ -1,0 +1,213 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+type byID struct {
+	ID string `path:"id" maxLength:"300" doc:"The id or the name; a path may be escaped."`
+}
+
+type byStack struct {
+	Stack string `path:"stack" maxLength:"100"`
+	Name  string `path:"name" maxLength:"100"`
+}
+
+type byNamespace struct {
+	Stack     string `path:"stack" maxLength:"100"`
+	Namespace string `path:"namespace" maxLength:"100"`
+	Name      string `path:"name" maxLength:"100"`
+}
+
+func (in byStack) path() string     { return catalog.NamespacePath(in.Stack, in.Name) }
+func (in byNamespace) path() string { return catalog.ModulePath(in.Stack, in.Namespace, in.Name) }
+
+func (s *Server) registerCatalog(h huma.API) {
+	handle(s, h, operation("get-organization", http.MethodGet, "/organization", "Organization", "The Organization of the token"), s.organization)
+
+	handle(s, h, operation("list-stacks", http.MethodGet, "/stacks", "Stacks", "Every Stack"),
+		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[catalog.Stack]], error) {
+			return answerList(s.Control.Stacks(ctx, actor))
+		})
+	handle(s, h, operation("get-stack", http.MethodGet, "/stacks/{id}", "Stacks", "One Stack"),
+		func(ctx context.Context, actor catalog.Actor, in *byID) (*body[catalog.Stack], error) {
+			return answer(s.Control.Stack(ctx, actor, in.ID))
+		})
+	handle(s, h, operation("put-stack", http.MethodPut, "/stacks/{id}", "Stacks", "Create or change a Stack, by name"), s.putStack)
+	handle(s, h, operation("delete-stack", http.MethodDelete, "/stacks/{id}", "Stacks", "Delete a Stack that holds nothing"),
+		func(ctx context.Context, actor catalog.Actor, in *byID) (*none, error) {
+			return nil, s.Control.DeleteStack(ctx, actor, in.ID)
+		})
+
+	s.registerNamespaces(h)
+	s.registerModules(h)
+}
+
+func (s *Server) registerNamespaces(h huma.API) {
+	handle(s, h, operation("list-namespaces", http.MethodGet, "/namespaces", "Namespaces", "Every Namespace, or those of a Stack"), s.namespaces)
+	get := func(ctx context.Context, actor catalog.Actor, path string) (*body[catalog.Namespace], error) {
+		return answer(s.Control.Namespace(ctx, actor, path))
+	}
+	remove := func(ctx context.Context, actor catalog.Actor, path string) (*none, error) {
+		return nil, s.Control.DeleteNamespace(ctx, actor, path)
+	}
+	handle(s, h, operation("get-namespace-by-id", http.MethodGet, "/namespaces/{id}", "Namespaces", "One Namespace, by id"),
+		func(ctx context.Context, actor catalog.Actor, in *byID) (*body[catalog.Namespace], error) {
+			return get(ctx, actor, in.ID)
+		})
+	handle(s, h, operation("get-namespace", http.MethodGet, "/namespaces/{stack}/{name}", "Namespaces", "One Namespace"),
+		func(ctx context.Context, actor catalog.Actor, in *byStack) (*body[catalog.Namespace], error) {
+			return get(ctx, actor, in.path())
+		})
+	handle(s, h, operation("put-namespace", http.MethodPut, "/namespaces/{stack}/{name}", "Namespaces", "Create or change a Namespace"), s.putNamespace)
+	handle(s, h, operation("delete-namespace-by-id", http.MethodDelete, "/namespaces/{id}", "Namespaces", "Delete a Namespace that holds nothing, by id"),
+		func(ctx context.Context, actor catalog.Actor, in *byID) (*none, error) {
+			return remove(ctx, actor, in.ID)
+		})
+	handle(s, h, operation("delete-namespace", http.MethodDelete, "/namespaces/{stack}/{name}", "Namespaces", "Delete a Namespace that holds nothing"),
+		func(ctx context.Context, actor catalog.Actor, in *byStack) (*none, error) {
+			return remove(ctx, actor, in.path())
+		})
+}
+
+func (s *Server) registerModules(h huma.API) {
+	handle(s, h, operation("list-modules", http.MethodGet, "/modules", "Modules", "Every Module, or those of a Stack or a Namespace"), s.modules)
+	handle(s, h, operation("get-module-by-id", http.MethodGet, "/modules/{id}", "Modules", "One Module, by id"),
+		func(ctx context.Context, actor catalog.Actor, in *byID) (*body[catalog.Module], error) {
+			return s.module(ctx, actor, in.ID)
+		})
+	handle(s, h, operation("get-module", http.MethodGet, "/modules/{stack}/{namespace}/{name}", "Modules", "One Module"),
+		func(ctx context.Context, actor catalog.Actor, in *byNamespace) (*body[catalog.Module], error) {
+			return s.module(ctx, actor, in.path())
+		})
+	put := operation("put-module", http.MethodPut, "/modules/{stack}/{namespace}/{name}", "Modules", "Create or change a Module")
+	put.MaxBodyBytes = catalog.MaxManifestFile
+	handle(s, h, put, s.putModule)
+	handle(s, h, operation("delete-module-by-id", http.MethodDelete, "/modules/{id}", "Modules", "Delete a Module, by id"),
+		func(ctx context.Context, actor catalog.Actor, in *byID) (*none, error) {
+			return nil, s.Control.DeleteModule(ctx, actor, in.ID)
+		})
+	handle(s, h, operation("delete-module", http.MethodDelete, "/modules/{stack}/{namespace}/{name}", "Modules", "Delete a Module"),
+		func(ctx context.Context, actor catalog.Actor, in *byNamespace) (*none, error) {
+			return nil, s.Control.DeleteModule(ctx, actor, in.path())
+		})
+}
+
+// organization gives the one that the token is of: there is none beside it that the Actor may see.
+func (s *Server) organization(ctx context.Context, actor catalog.Actor, _ *none) (*body[catalog.Organization], error) {
+	if err := actor.Need(catalog.Read); err != nil {
+		return nil, err
+	}
+	var found catalog.Organization
+	err := s.Store.View(ctx, func(tx *store.Tx) error {
+		all, err := tx.Organizations()
+		for _, org := range all {
+			if org.ID == actor.OrganizationID {
+				found = org
+			}
+		}
+		return err
+	})
+	if err == nil && found.ID == "" {
+		err = fault.New(fault.NotFound, "organization_not_found", "the Organization of the token is not there any more")
+	}
+	return answer(found, err)
+}
+
+type namespacesIn struct {
+	Stack string `query:"stack" maxLength:"100" doc:"Id or name of a Stack."`
+}
+
+func (s *Server) namespaces(ctx context.Context, actor catalog.Actor, in *namespacesIn) (*body[listOf[catalog.Namespace]], error) {
+	return answerList(s.Control.Namespaces(ctx, actor, in.Stack))
+}
+
+type modulesIn struct {
+	Stack     string `query:"stack" maxLength:"100" doc:"Id or name of a Stack."`
+	Namespace string `query:"namespace" maxLength:"200" doc:"Id or path of a Namespace."`
+}
+
+func (s *Server) modules(ctx context.Context, actor catalog.Actor, in *modulesIn) (*body[listOf[catalog.Module]], error) {
+	var filter store.ModuleFilter
+	if in.Stack != "" {
+		stack, err := s.Control.Stack(ctx, actor, in.Stack)
+		if err != nil {
+			return nil, err
+		}
+		filter.StackID = stack.ID
+	}
+	if in.Namespace != "" {
+		namespace, err := s.Control.Namespace(ctx, actor, in.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		filter.NamespaceID = namespace.ID
+	}
+	return answerList(s.Control.Modules(ctx, actor, filter))
+}
+
+func (s *Server) module(ctx context.Context, actor catalog.Actor, path string) (*body[catalog.Module], error) {
+	return answer(s.Control.Module(ctx, actor, path))
+}
+
+type putStackIn struct {
+	byID
+	Body catalog.StackSpec
+}
+
+func (s *Server) putStack(ctx context.Context, actor catalog.Actor, in *putStackIn) (*body[catalog.Stack], error) {
+	if err := samePath(in.ID, in.Body.Path()); err != nil {
+		return nil, err
+	}
+	m := catalog.Manifest{Stacks: []catalog.Declared[catalog.StackSpec]{{Spec: in.Body}}}
+	if _, err := s.Control.ApplyManifest(ctx, actor, m, false); err != nil {
+		return nil, err
+	}
+	return answer(s.Control.Stack(ctx, actor, in.ID))
+}
+
+type putNamespaceIn struct {
+	byStack
+	Body catalog.NamespaceSpec
+}
+
+func (s *Server) putNamespace(ctx context.Context, actor catalog.Actor, in *putNamespaceIn) (*body[catalog.Namespace], error) {
+	if err := samePath(in.path(), in.Body.Path()); err != nil {
+		return nil, err
+	}
+	m := catalog.Manifest{Namespaces: []catalog.Declared[catalog.NamespaceSpec]{{Spec: in.Body}}}
+	if _, err := s.Control.ApplyManifest(ctx, actor, m, false); err != nil {
+		return nil, err
+	}
+	return answer(s.Control.Namespace(ctx, actor, in.path()))
+}
+
+type putModuleIn struct {
+	byNamespace
+	Body catalog.ModuleSpec
+}
+
+func (s *Server) putModule(ctx context.Context, actor catalog.Actor, in *putModuleIn) (*body[catalog.Module], error) {
+	if err := samePath(in.path(), in.Body.Path()); err != nil {
+		return nil, err
+	}
+	m := catalog.Manifest{Modules: []catalog.Declared[catalog.ModuleSpec]{{Spec: in.Body}}}
+	if _, err := s.Control.ApplyManifest(ctx, actor, m, false); err != nil {
+		return nil, err
+	}
+	return s.module(ctx, actor, in.path())
+}
+
+func samePath(ofURL, ofBody string) error {
+	if ofURL == ofBody {
+		return nil
+	}
+	return fault.New(fault.Invalid, "path_mismatch", "the path says %q and the body says %q", ofURL, ofBody).WithHint("put the same names in both")
+}

@@ -1,0 +1,403 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/work"
+)
+
+const maxAnswerBytes = 256 << 20
+
+// Client talks to a Server. Its errors are faults of the same kind and code as the Server's own; a
+// Server that does not answer is fault.Unavailable with code server_unreachable.
+type Client struct {
+	base  string
+	token string
+	agent string
+	http  *http.Client
+}
+
+// ClientOptions are what NewClient needs. Server and Token are required for most calls.
+type ClientOptions struct {
+	Server  string // base URL: http://127.0.0.1:8440
+	Token   string // bearer token
+	CAFile  string // PEM file of certificate authorities to trust besides those of the host
+	Version string // of the program, for the Server's log
+}
+
+// NewClient makes a Client. Nothing is sent yet.
+func NewClient(o ClientOptions) (*Client, error) {
+	base, err := url.Parse(o.Server)
+	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" || base.User != nil || base.RawQuery != "" {
+		return nil, fault.New(fault.Invalid, "server_address", "%q is not the address of a Server", o.Server).
+			WithHint("it is written like http://127.0.0.1:8440 or https://legwork.example.com")
+	}
+	trust, err := trusting(o.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSClientConfig:       trust,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: 90 * time.Second,
+		IdleConnTimeout:       30 * time.Second,
+		MaxIdleConnsPerHost:   8,
+		ForceAttemptHTTP2:     true,
+		DisableCompression:    isLoopback(base.Hostname()), // there it costs more than it saves
+	}
+	return &Client{
+		base: strings.TrimRight(base.String(), "/"), token: o.Token, agent: "legwork/" + o.Version,
+		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}, nil
+}
+
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+func trusting(caFile string) (*tls.Config, error) {
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caFile == "" {
+		return trust, nil
+	}
+	pem, err := os.ReadFile(caFile)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "ca_file_unreadable", "the file of certificate authorities %s cannot be read", caFile).WithHint("check --ca-file").WithCause(err)
+	}
+	if trust.RootCAs, err = x509.SystemCertPool(); err != nil {
+		trust.RootCAs = x509.NewCertPool()
+	}
+	if !trust.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fault.New(fault.Invalid, "ca_file_empty", "the file %s holds no certificate in PEM form", caFile).WithHint("check --ca-file")
+	}
+	return trust, nil
+}
+
+// Close lets go of idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Server gives the base URL.
+func (c *Client) Server() string { return c.base }
+
+// call sends in as JSON and reads the answer into out. Either may be nil.
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	var content io.Reader
+	header := http.Header{"Accept": {"application/json"}}
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return fault.New(fault.Invalid, "request_invalid", "the request cannot be written as JSON").WithCause(err)
+		}
+		content = bytes.NewReader(text)
+		header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.send(ctx, method, path, query, header, content)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return c.read(resp, out)
+}
+
+// send makes a request and gives a successful answer; any other one is an error.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, header http.Header, content io.Reader) (*http.Response, error) {
+	target := c.base + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, content)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "request_invalid", "the request cannot be made").WithCause(err)
+	}
+	req.Header = header
+	req.Header.Set("User-Agent", c.agent)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 && resp.Header.Get(versionHeader) != "" {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 300 {
+		return nil, foreignAnswer(resp)
+	}
+	return nil, readProblem(resp)
+}
+
+func (c *Client) read(resp *http.Response, out any) error {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	if err != nil {
+		return c.unreachable(resp.Request.Context(), err)
+	}
+	if out == nil {
+		return nil
+	}
+	if raw, ok := out.(*[]byte); ok {
+		*raw = text
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fault.New(fault.Unsupported, "answer_unreadable", "the Server's answer cannot be read: Server and command line are too far apart in age, or something between them changes answers").
+			WithHint("the Server says that it is of version %s", resp.Header.Get(versionHeader)).WithCause(err)
+	}
+	return nil
+}
+
+// unreachable gives the meaning of an error of the network.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return context.Cause(ctx)
+	}
+	reason := err
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		reason = outer.Err
+	}
+	f := fault.New(fault.Unavailable, "server_unreachable", "cannot reach the Server at %s: %v", c.base, reason).
+		WithHint("look whether it runs there: --server or LEGWORK_SERVER says where").WithCause(err)
+	var authority x509.UnknownAuthorityError
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.As(err, &authority):
+		return f.WithHint("name the certificate authority that signed the Server's certificate: --ca-file or LEGWORK_CA_FILE")
+	case errors.As(err, &plain), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return f.WithHint("the Server does not speak TLS there: is it http instead of https?")
+	}
+	return f
+}
+
+// escapedPath writes a path of names so that each stays one part.
+func escapedPath(path string) string {
+	parts := strings.Split(path, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}
+
+// jobPath gives the path of a Job by its id, its number, or "#number".
+func jobPath(id string) string {
+	return prefix + "/jobs/" + url.PathEscape(strings.TrimPrefix(id, "#"))
+}
+
+func list[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, error) {
+	var page listOf[T]
+	err := c.call(ctx, http.MethodGet, prefix+path, query, nil, &page)
+	return page.Items, err
+}
+
+// oneQuery is a query with one key, or none when its value is empty.
+func oneQuery(key, value string) url.Values {
+	if value == "" {
+		return nil
+	}
+	return url.Values{key: {value}}
+}
+
+// Organization gives the Organization of the token.
+func (c *Client) Organization(ctx context.Context) (o catalog.Organization, err error) {
+	return o, c.call(ctx, http.MethodGet, prefix+"/organization", nil, nil, &o)
+}
+
+// Stacks lists every Stack.
+func (c *Client) Stacks(ctx context.Context) ([]catalog.Stack, error) {
+	return list[catalog.Stack](ctx, c, "/stacks", nil)
+}
+
+// Namespaces lists every Namespace, or those of a Stack (id or name).
+func (c *Client) Namespaces(ctx context.Context, stack string) ([]catalog.Namespace, error) {
+	return list[catalog.Namespace](ctx, c, "/namespaces", oneQuery("stack", stack))
+}
+
+// Modules lists every Module, or those of a Stack (id or name).
+func (c *Client) Modules(ctx context.Context, stack string) ([]catalog.Module, error) {
+	return list[catalog.Module](ctx, c, "/modules", oneQuery("stack", stack))
+}
+
+// Module gives one Module by path or id.
+func (c *Client) Module(ctx context.Context, path string) (m catalog.Module, err error) {
+	return m, c.call(ctx, http.MethodGet, prefix+"/modules/"+escapedPath(path), nil, nil, &m)
+}
+
+// DeleteStack deletes a Stack that holds nothing.
+func (c *Client) DeleteStack(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, prefix+"/stacks/"+escapedPath(name), nil, nil, nil)
+}
+
+// DeleteNamespace deletes a Namespace that holds nothing.
+func (c *Client) DeleteNamespace(ctx context.Context, path string) error {
+	return c.call(ctx, http.MethodDelete, prefix+"/namespaces/"+escapedPath(path), nil, nil, nil)
+}
+
+// DeleteModule deletes a Module.
+func (c *Client) DeleteModule(ctx context.Context, path string) error {
+	return c.call(ctx, http.MethodDelete, prefix+"/modules/"+escapedPath(path), nil, nil, nil)
+}
+
+// Runners lists every Runner.
+func (c *Client) Runners(ctx context.Context) ([]catalog.Runner, error) {
+	return list[catalog.Runner](ctx, c, "/runners", nil)
+}
+
+// Runner gives one Runner by id or name.
+func (c *Client) Runner(ctx context.Context, idOrName string) (r catalog.Runner, err error) {
+	return r, c.call(ctx, http.MethodGet, prefix+"/runners/"+escapedPath(idOrName), nil, nil, &r)
+}
+
+// CreateRunner makes a Runner with credentials.
+func (c *Client) CreateRunner(ctx context.Context, spec catalog.RunnerSpec) (r CreatedRunner, err error) {
+	return r, c.call(ctx, http.MethodPost, prefix+"/runners", nil, spec, &r)
+}
+
+// RotateCredential gives a Runner a new client secret; earlier ones end.
+func (c *Client) RotateCredential(ctx context.Context, idOrName string) (r CreatedRunner, err error) {
+	return r, c.call(ctx, http.MethodPost, prefix+"/runners/"+escapedPath(idOrName)+"/credential", nil, nil, &r)
+}
+
+// PutRunner changes a Runner to what spec says.
+func (c *Client) PutRunner(ctx context.Context, idOrName string, spec catalog.RunnerSpec) (r catalog.Runner, err error) {
+	return r, c.call(ctx, http.MethodPut, prefix+"/runners/"+escapedPath(idOrName), nil, spec, &r)
+}
+
+// DeleteRunner deletes a Runner with its credentials.
+func (c *Client) DeleteRunner(ctx context.Context, idOrName string) error {
+	return c.call(ctx, http.MethodDelete, prefix+"/runners/"+escapedPath(idOrName), nil, nil, nil)
+}
+
+// Assignments lists every Assignment, or those of a Runner (id or name).
+func (c *Client) Assignments(ctx context.Context, runner string) ([]catalog.Assignment, error) {
+	return list[catalog.Assignment](ctx, c, "/assignments", oneQuery("runner", runner))
+}
+
+// CreateAssignment gives a scope the right to use a Runner.
+func (c *Client) CreateAssignment(ctx context.Context, spec catalog.AssignmentSpec) (a catalog.Assignment, err error) {
+	return a, c.call(ctx, http.MethodPost, prefix+"/assignments", nil, spec, &a)
+}
+
+// DeleteAssignment takes that right back.
+func (c *Client) DeleteAssignment(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, prefix+"/assignments/"+escapedPath(id), nil, nil, nil)
+}
+
+// Instances lists every Instance, or those of a Runner (id or name).
+func (c *Client) Instances(ctx context.Context, runner string) ([]Instance, error) {
+	return list[Instance](ctx, c, "/instances", oneQuery("runner", runner))
+}
+
+// SetDraining lets an Instance take no further Job, or take Jobs again.
+func (c *Client) SetDraining(ctx context.Context, id string, draining bool) error {
+	return c.call(ctx, http.MethodPut, prefix+"/instances/"+escapedPath(id)+"/draining", nil, map[string]bool{"draining": draining}, nil)
+}
+
+// ApplyManifest applies the files of a manifest, or says with dryRun what that would do.
+func (c *Client) ApplyManifest(ctx context.Context, files []catalog.ManifestFile, dryRun bool) (r ManifestResult, err error) {
+	verb := "/manifest/apply"
+	if dryRun {
+		verb = "/manifest/diff"
+	}
+	return r, c.call(ctx, http.MethodPost, prefix+verb, nil, ManifestFiles{Files: files}, &r)
+}
+
+// ExportManifest gives everything that is declared, as YAML.
+func (c *Client) ExportManifest(ctx context.Context) (text []byte, err error) {
+	return text, c.call(ctx, http.MethodGet, prefix+"/manifest/export", nil, nil, &text)
+}
+
+// Submit queues a Job.
+func (c *Client) Submit(ctx context.Context, module string, action work.Action) (j *work.Job, err error) {
+	return j, c.call(ctx, http.MethodPost, prefix+"/jobs", nil, JobRequest{Module: module, Action: action}, &j)
+}
+
+// JobQuery narrows a listing of Jobs. Zero fields match all.
+type JobQuery struct {
+	Statuses []work.Status
+	Module   string // path or id
+	Runner   string // name or id
+	Before   int64
+	Limit    int // 1 to 1000; 0 = 100
+}
+
+// Jobs gives one page of Jobs, newest first.
+func (c *Client) Jobs(ctx context.Context, q JobQuery) (p JobPage, err error) {
+	query := url.Values{}
+	statuses := make([]string, len(q.Statuses))
+	for i, status := range q.Statuses {
+		statuses[i] = string(status)
+	}
+	set := func(key, value string) {
+		if value != "" && value != "0" {
+			query.Set(key, value)
+		}
+	}
+	set("status", strings.Join(statuses, ","))
+	set("module", q.Module)
+	set("runner", q.Runner)
+	set("before", strconv.FormatInt(q.Before, 10))
+	set("limit", strconv.Itoa(q.Limit))
+	return p, c.call(ctx, http.MethodGet, prefix+"/jobs", query, nil, &p)
+}
+
+// Job gives one Job by id, number or "#number".
+func (c *Client) Job(ctx context.Context, id string) (j *work.Job, err error) {
+	return j, c.call(ctx, http.MethodGet, jobPath(id), nil, nil, &j)
+}
+
+// Plan gives what the plan of a Job would do.
+func (c *Client) Plan(ctx context.Context, id string) (p Plan, err error) {
+	return p, c.call(ctx, http.MethodGet, jobPath(id)+"/plan", nil, nil, &p)
+}
+
+// Cancel asks to end a Job.
+func (c *Client) Cancel(ctx context.Context, id string, mode work.CancelMode, reason string) (j *work.Job, err error) {
+	return j, c.call(ctx, http.MethodPost, jobPath(id)+"/cancel", nil, CancelRequest{Mode: mode, Reason: reason}, &j)
+}
+
+// Decide approves or declines the plan that a Job waits with.
+func (c *Client) Decide(ctx context.Context, id string, approve bool, reason string) (j *work.Job, err error) {
+	verb := "/decline"
+	if approve {
+		verb = "/approve"
+	}
+	return j, c.call(ctx, http.MethodPost, jobPath(id)+verb, nil, Decision{Reason: reason}, &j)
+}
+
+// Outputs gives the latest Output set of a Module.
+func (c *Client) Outputs(ctx context.Context, module string, showSensitive bool) (o catalog.OutputSet, err error) {
+	query := url.Values{"module": {module}}
+	if showSensitive {
+		query.Set("show_sensitive", "true")
+	}
+	return o, c.call(ctx, http.MethodGet, prefix+"/outputs", query, nil, &o)
+}
+
+// Log gives one page of a Job's log.
+func (c *Client) Log(ctx context.Context, id string, after int64, limit int) (p LogPage, err error) {
+	query := url.Values{"after": {strconv.FormatInt(after, 10)}}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	return p, c.call(ctx, http.MethodGet, jobPath(id)+"/logs", query, nil, &p)
+}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"legwork/internal/catalog"
+	"legwork/internal/store"
+)
+
+// Event is one change of something in the Organization.
+type Event struct {
+	ID      int64           `json:"id" doc:"Rising. Whoever has seen it asks for what follows it."`
+	Time    time.Time       `json:"time"`
+	Kind    string          `json:"kind" doc:"job.queued, runner.online, module.changed, ..."`
+	Subject string          `json:"subject" doc:"Id of what changed."`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+type eventsIn struct {
+	After  int64  `query:"after" minimum:"-1" default:"-1" doc:"Only what follows this id. Missing or -1: only what comes from now on; 0: everything that is kept."`
+	LastID string `header:"Last-Event-ID" doc:"Goes on after this event of a stream that broke."`
+}
+
+func (s *Server) registerEvents(h huma.API) {
+	huma.SchemaFromType(h.OpenAPI().Components.Schemas, reflect.TypeFor[Event]())
+	op := operation("follow-events", http.MethodGet, "/events", "Events", "What changes in the Organization, as server-sent events")
+	op.Description = "The id of each event is that of the change, its name the kind, its data an Event."
+	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
+		eventStreamType: {Schema: &huma.Schema{Type: huma.TypeString}},
+	}}}
+	handle(s, h, op, s.events)
+}
+
+func (s *Server) events(ctx context.Context, actor catalog.Actor, in *eventsIn) (*huma.StreamResponse, error) {
+	if err := actor.Need(catalog.Read); err != nil {
+		return nil, err
+	}
+	after, err := resumeAt(in.After, in.LastID)
+	if err != nil {
+		return nil, err
+	}
+	if after < 0 {
+		if after, err = s.lastEvent(ctx, actor); err != nil {
+			return nil, err
+		}
+	}
+	return stream(func(w http.ResponseWriter, r *http.Request) { s.followEvents(w, r, actor, after) }), nil
+}
+
+func (s *Server) lastEvent(ctx context.Context, actor catalog.Actor) (last int64, err error) {
+	err = s.Store.View(ctx, func(tx *store.Tx) error {
+		last, err = tx.LastEvent(actor.OrganizationID)
+		return err
+	})
+	return last, err
+}
+
+func (s *Server) followEvents(w http.ResponseWriter, r *http.Request, actor catalog.Actor, after int64) {
+	out := newEventWriter(w)
+	defer out.close()
+	if err := out.send(streamEvent{ID: strconv.FormatInt(after, 10)}); err != nil { // where to resume before anything happened
+		return
+	}
+	ctx, cancel := s.streamContext(r)
+	defer cancel()
+	err := s.Control.FollowEvents(ctx, actor, after, func(events []store.Event) error {
+		for _, e := range events {
+			data, err := json.Marshal(Event{ID: e.ID, Time: e.Time, Kind: e.Kind, Subject: e.Subject, Data: e.Data})
+			if err != nil {
+				return err
+			}
+			if err := out.send(streamEvent{ID: strconv.FormatInt(e.ID, 10), Name: e.Kind, Data: data}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.streamEnded(ctx, err)
+}

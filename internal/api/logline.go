@@ -1,0 +1,141 @@
+package api
+
+import (
+	"encoding/base64"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// LogLine is one record of a Job's log. Its bytes stand in text when they are UTF-8, else in data_base64.
+type LogLine struct {
+	Pos        int64     `json:"pos" doc:"Place in the log of the Job, rising by one from 1."`
+	Attempt    int       `json:"attempt"`
+	Step       int       `json:"step" doc:"Index into the steps of the Job."`
+	Seq        uint64    `json:"seq" doc:"Rising by one from 1 within attempt and step."`
+	Time       time.Time `json:"time" doc:"When the Runner's host saw it."`
+	Stream     string    `json:"stream" enum:"stdout,stderr,system"`
+	Partial    bool      `json:"partial,omitempty" doc:"The line goes on in the next record of this stream."`
+	Text       string    `json:"text,omitempty"`
+	DataBase64 []byte    `json:"data_base64,omitempty"`
+}
+
+// LogPage is some lines of a log.
+type LogPage struct {
+	Lines    []LogLine `json:"lines" nullable:"false"`
+	Last     int64     `json:"last" doc:"Position of the last line that is stored."`
+	Complete bool      `json:"complete" doc:"The Job is over and nothing will follow last."`
+}
+
+// Data gives the bytes of the line, without its end.
+func (l *LogLine) Data() []byte {
+	if l.DataBase64 != nil {
+		return l.DataBase64
+	}
+	return []byte(l.Text)
+}
+
+// appendLines writes a list of lines as JSON. It is written by hand since a log has many lines: the general
+// encoder takes several times as long.
+func appendLines(b []byte, lines []store.LogLine) []byte {
+	b = append(b, '[')
+	for i := range lines {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendLine(b, &lines[i])
+	}
+	return append(b, ']')
+}
+
+func appendLine(b []byte, l *store.LogLine) []byte {
+	b = append(b, `{"pos":`...)
+	b = strconv.AppendInt(b, l.Pos, 10)
+	b = append(b, `,"attempt":`...)
+	b = strconv.AppendInt(b, int64(l.Attempt), 10)
+	b = append(b, `,"step":`...)
+	b = strconv.AppendInt(b, int64(l.Step), 10)
+	b = append(b, `,"seq":`...)
+	b = strconv.AppendUint(b, l.Seq, 10)
+	b = append(b, `,"time":"`...)
+	b = l.Time.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, `","stream":"`...)
+	b = append(b, l.Stream.String()...)
+	b = append(b, '"')
+	if l.Partial {
+		b = append(b, `,"partial":true`...)
+	}
+	switch {
+	case len(l.Data) == 0:
+	case utf8.Valid(l.Data):
+		b = append(b, `,"text":`...)
+		b = appendText(b, l.Data)
+	default:
+		b = append(b, `,"data_base64":"`...)
+		b = base64.StdEncoding.AppendEncode(b, l.Data)
+		b = append(b, '"')
+	}
+	return append(b, '}')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendText writes valid UTF-8 as a JSON string. Besides what JSON asks for it escapes DEL and the C1 controls, so
+// that nobody who prints the JSON sends commands to a terminal.
+func appendText(b, text []byte) []byte {
+	b = append(b, '"')
+	begin := 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c >= 0x20 && c != '"' && c != '\\' && c < 0x7f:
+			i++
+			continue
+		case c == 0xc2 && text[i+1] < 0xa0: // U+0080 to U+009F
+			b = append(b, text[begin:i]...)
+			b = appendEscape(b, text[i+1])
+			i += 2
+		case c > 0x7f:
+			i++
+			continue
+		default:
+			b = append(b, text[begin:i]...)
+			b = appendEscape(b, c)
+			i++
+		}
+		begin = i
+	}
+	b = append(b, text[begin:]...)
+	return append(b, '"')
+}
+
+func appendEscape(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\t':
+		return append(b, '\\', 't')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\n':
+		return append(b, '\\', 'n')
+	}
+	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+// appendRaw writes lines as they were printed: the download of a log as text.
+func appendRaw(b []byte, lines []store.LogLine) []byte {
+	for i := range lines {
+		if lines[i].Stream == work.System {
+			continue
+		}
+		b = append(b, lines[i].Data...)
+		if !lines[i].Partial {
+			b = append(b, '\n')
+		}
+	}
+	return b
+}

@@ -1,0 +1,210 @@
+// Package api is the Server's face to programs: REST under /api/v1 with problem details (RFC 9457) and
+// OpenAPI 3.1, event streams, the token endpoint (RFC 6749), the door for Runners, health and metrics; and the
+// Go client of all that. It decides nothing: each request is authenticated by access and handed to control.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"legwork/internal/access"
+	"legwork/internal/catalog"
+	"legwork/internal/control"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+// Options are what a Server face needs. Store, Control, Access and Log are required.
+type Options struct {
+	Store          *store.Store
+	Control        *control.Control
+	Access         *access.Access
+	Log            *slog.Logger
+	Version        string         // of the program
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	MaxBodyBytes   int64          // of a manifest; 0 = 16 MiB
+	Pages          http.Handler   // answers whatever is not of the API; nil = 404
+	Draining       func() bool    // tells that the Server is stopping; nil = never
+}
+
+// Server answers HTTP requests. It is safe for concurrent use.
+type Server struct {
+	Options
+	spec    []byte // of /openapi.json
+	metrics *metrics
+	handler http.Handler
+
+	streaming  context.Context // ends when the HTTP server is shut down: streams would hold it up
+	endStreams context.CancelFunc
+}
+
+const (
+	prefix         = "/api/v1"
+	defaultMaxBody = 16 << 20
+	answerTimeout  = 60 * time.Second // of an answer that is no stream
+	versionHeader  = "Legwork-Version"
+)
+
+// New makes a Server face.
+func New(o Options) *Server {
+	if o.MaxBodyBytes == 0 {
+		o.MaxBodyBytes = defaultMaxBody
+	}
+	if o.Draining == nil {
+		o.Draining = func() bool { return false }
+	}
+	s := &Server{Options: o, metrics: newMetrics(o)}
+	s.streaming, s.endStreams = context.WithCancel(context.Background())
+	mux := http.NewServeMux()
+	s.spec = s.register(mux)
+	s.registerPlain(mux)
+	s.handler = s.wrap(s.route(mux))
+	return s
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// HTTPServer gives a server with the limits of time and size that every connection is held to.
+// Its Shutdown ends the event streams; their clients resume at another Server or later.
+func (s *Server) HTTPServer() *http.Server {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+	server.RegisterOnShutdown(s.endStreams)
+	return server
+}
+
+// OpenAPI gives the description of the API as JSON, without a Server behind it.
+func OpenAPI() ([]byte, error) {
+	s := &Server{Options: Options{MaxBodyBytes: defaultMaxBody}}
+	var spec any
+	if err := json.Unmarshal(s.register(http.NewServeMux()), &spec); err != nil {
+		return nil, fmt.Errorf("describe the API: %w", err)
+	}
+	text, err := json.MarshalIndent(spec, "", "  ")
+	return append(text, '\n'), err
+}
+
+// register adds every described operation to mux and gives the description.
+func (s *Server) register(mux *http.ServeMux) []byte {
+	h := humago.New(mux, description())
+	s.registerCatalog(h)
+	s.registerRunners(h)
+	s.registerManifest(h)
+	s.registerJobs(h)
+	s.registerLogs(h)
+	s.registerEvents(h)
+	spec, err := json.Marshal(h.OpenAPI())
+	if err != nil {
+		panic(err) // the description is made of our own types: a defect that every test sees
+	}
+	return spec
+}
+
+func description() huma.Config {
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Legwork", Version: "1",
+				Description: "The Server decides; Runners do the legwork. Every answer that is no success is a problem document (RFC 9457).",
+			},
+			Components: &huma.Components{
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
+				SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}},
+			},
+			Security: []map[string][]string{{"bearer": {}}},
+		},
+		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat: "application/json",
+	}
+}
+
+// registerPlain adds what the description does not hold.
+func (s *Server) registerPlain(mux *http.ServeMux) {
+	mux.HandleFunc("POST /connect/token", s.issueToken)
+	mux.HandleFunc("GET /runnerhub", s.runnerHub)
+	mux.HandleFunc("GET /openapi.json", s.openAPI)
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", s.metrics.handler())
+}
+
+func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(s.spec)
+}
+
+// healthz tells that the process answers.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(`{"status":"ok"}` + "\n"))
+}
+
+// readyz tells whether this Server should get requests: its database answers and it is not stopping.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	if s.Draining() {
+		s.writeProblem(w, r, fault.New(fault.Unavailable, "server_stopping", "the Server is stopping"))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
+	defer cancel()
+	if err := s.Store.Ping(ctx); err != nil {
+		s.Log.Warn("database does not answer", "error", err)
+		s.writeProblem(w, r, fault.New(fault.Unavailable, "database_unreachable", "the Server cannot reach its database"))
+		return
+	}
+	s.healthz(w, r)
+}
+
+// actorKey and requestKey find what middleware knows of a request in its context.
+type contextKey int
+
+const (
+	actorKey contextKey = iota
+	requestKey
+)
+
+func actorOf(ctx context.Context) catalog.Actor {
+	actor, _ := ctx.Value(actorKey).(catalog.Actor)
+	return actor
+}
+
+// bearer gives the token of a request, "" when there is none.
+func bearer(r *http.Request) string {
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// problem turns err into what is shown, and logs what is not.
+func (s *Server) problem(ctx context.Context, err error) *Problem {
+	info := requestOf(ctx)
+	p := problemOf(err, info.id)
+	if p.Status < http.StatusInternalServerError || p.Kind != fault.Internal.String() {
+		return p
+	}
+	if ctx.Err() != nil {
+		s.Log.Debug("request given up by its client", "request_id", info.id, "error", err)
+		return p
+	}
+	s.Log.Error("request failed", "request_id", info.id, "method", info.method, "path", info.path, "error", err, "cause", errors.Unwrap(fault.Of(err)))
+	return p
+}

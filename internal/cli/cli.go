@@ -1,0 +1,202 @@
+// Package cli is the command line: a client of the Server's API, and the door to the programs of this binary.
+// It talks to people: tables, the log of a Job as it comes, one sentence and a hint for every error, and an exit
+// status that scripts can rely on.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+)
+
+// Programs are what this binary runs besides being a client. Each runs until its ctx ends.
+type Programs struct {
+	Version string
+	Server  func(ctx context.Context, o StartOptions, log io.Writer) error
+	Runner  func(ctx context.Context, o StartOptions, log io.Writer) error
+	Keep    func(ctx context.Context, dir string, log io.Writer) error
+	Dev     func(ctx context.Context, o DevOptions, out io.Writer) error
+	// Schema gives the JSON Schema of "manifest", "runner" or "server".
+	Schema func(name string) ([]byte, error)
+}
+
+// StartOptions are where the settings of a program come from, besides the environment.
+type StartOptions struct {
+	File  string            // settings file; "" = none
+	Flags map[string]string // dotted key to its value as text
+}
+
+// DevOptions say what `legwork dev` starts.
+type DevOptions struct {
+	Manifests []catalog.ManifestFile
+	Home      string
+	Listen    string
+}
+
+// IO is what a command reads and writes, so that tests can stand in for a terminal.
+type IO struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+	Env func(string) string
+}
+
+// System gives the IO of this process.
+func System() IO { return IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv} }
+
+// app is one run of the command line.
+type app struct {
+	IO
+	programs Programs
+	out, err *terminal // what Out and Err can do
+	begun    bool      // the arguments were understood
+	server   string
+	token    string // file
+	caFile   string
+	format   format
+}
+
+// Run executes one command line, without the program's name, and gives the exit status.
+func Run(ctx context.Context, io IO, programs Programs, args []string) int {
+	a := &app{IO: io, programs: programs}
+	a.out, a.err = terminalOf(io.Out, io.Env), terminalOf(io.Err, io.Env)
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(io.In)
+	root.SetOut(io.Out)
+	root.SetErr(io.Err)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !a.begun && !isFault(err) {
+		err = wrongUse(err)
+	}
+	a.report(err)
+	return exitStatus(err)
+}
+
+func isFault(err error) bool {
+	var f *fault.Fault
+	return errors.As(err, &f)
+}
+
+// wrongUse gives what cobra says of arguments the form of our own errors.
+func wrongUse(err error) error {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return fault.New(fault.Invalid, "usage", "%s", strings.TrimSuffix(text, ".")).WithHint("legwork help shows what there is")
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "legwork",
+		Short:         "The Server decides; Runners do the legwork",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       a.programs.Version,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.begun = true
+		},
+		Args:                       cobra.ArbitraryArgs,
+		RunE:                       group,
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fault.New(fault.Invalid, "usage", "%s", err).WithHint("%s --help shows the flags", cmd.CommandPath())
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.server, "server", "", "base URL of the Server (LEGWORK_SERVER; default "+defaultServer+")")
+	flags.StringVar(&a.token, "token-file", "", "file that holds the token (LEGWORK_TOKEN_FILE, or the token itself in LEGWORK_TOKEN)")
+	flags.StringVar(&a.caFile, "ca-file", "", "PEM file of certificate authorities to trust besides those of the host (LEGWORK_CA_FILE)")
+	root.AddCommand(a.serverCommand(), a.runnerCommand(), a.devCommand(), a.assignmentCommand(), a.manifestCommand(), a.stackCommand(),
+		a.namespaceCommand(), a.moduleCommand(), a.outputCommand(), a.jobCommand(), a.schemaCommand(), a.versionCommand())
+	return root
+}
+
+// group is what a command does that only holds others.
+func group(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		f := fault.New(fault.Invalid, "usage", "%q is not a command of %s", args[0], cmd.CommandPath())
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return f.WithHint("did you mean %s?", strings.Join(near, " or "))
+		}
+		return f.WithHint("%s --help shows the commands", cmd.CommandPath())
+	}
+	_ = cmd.Help() // to whoever still listens
+	return fault.New(fault.Invalid, "usage", "a command is missing after %s", cmd.CommandPath()).WithHint("choose one of those above")
+}
+
+// parent makes a command that only holds others.
+func parent(use, short string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: group, SuggestionsMinimumDistance: 2}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// exactly is a check of the number of arguments that says which are missing.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return fault.New(fault.Invalid, "usage", "%s is missing", names[len(args)]).WithHint("usage: %s", cmd.UseLine())
+		case len(args) > len(names):
+			return fault.New(fault.Invalid, "usage", "%q is one argument too many", args[len(names)]).WithHint("usage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// exitStatus is the one place where errors become exit statuses.
+func exitStatus(err error) int {
+	if err == nil {
+		return 0
+	}
+	switch fault.Of(err).Kind {
+	case fault.Invalid, fault.TooLarge:
+		return 2
+	case fault.Unauthenticated, fault.Forbidden:
+		return 3
+	case fault.NotFound:
+		return 4
+	case fault.Unavailable:
+		return 5
+	}
+	return 1
+}
+
+// report writes an error as a sentence with a hint.
+func (a *app) report(err error) {
+	var said alreadySaid
+	if err == nil || errors.As(err, &said) {
+		return
+	}
+	if errors.Is(err, context.Canceled) && !isFault(err) {
+		fmt.Fprintln(a.Err, "interrupted")
+		return
+	}
+	f := fault.Of(err)
+	message := f.Message
+	if f.Kind == fault.Internal && f.Code == "internal" && !isFault(err) {
+		message = err.Error() // our own: there is no log to look into
+	}
+	fmt.Fprintf(a.Err, "%s %s.\n", a.err.paint(bold+red, "Error:"), strings.TrimSuffix(clean(message), "."))
+	if len(f.Details) > 1 {
+		for _, problem := range f.Details {
+			fmt.Fprintf(a.Err, "  %s\n", clean(problem.String()))
+		}
+	}
+	if f.Hint != "" && isFault(err) {
+		fmt.Fprintf(a.Err, "%s %s.\n", a.err.paint(bold, "Hint:"), strings.TrimSuffix(clean(f.Hint), "."))
+	}
+}
+
+// alreadySaid is an error that the user knows of.
+type alreadySaid struct{ error }
+
+func (e alreadySaid) Unwrap() error { return e.error }

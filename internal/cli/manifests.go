@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"legwork/internal/api"
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+)
+
+func (a *app) manifestCommand() *cobra.Command {
+	export := &cobra.Command{
+		Use: "export", Short: "Print everything that is declared, as a manifest", Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			text, err := client.ExportManifest(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = a.Out.Write(text)
+			return err
+		},
+	}
+	return parent("manifest", "Manifests: what is declared", a.manifestSend("apply", false, "Create or change what a manifest declares, all of it or nothing"),
+		a.manifestSend("diff", true, "Say what apply would do"), export)
+}
+
+func (a *app) manifestSend(verb string, dryRun bool, short string) *cobra.Command {
+	return a.withFormat(&cobra.Command{
+		Use: verb + " PATH...", Short: short,
+		Long: short + ".\nA path is a file of YAML or JSON, a folder that is read whole (*.yaml, *.yml, *.json), or - for standard input.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exactly("PATH")(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := ReadManifest(args, a.In)
+			if err != nil {
+				return err
+			}
+			if _, err := catalog.ParseManifest(files); err != nil {
+				return err
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			result, err := client.ApplyManifest(cmd.Context(), files, dryRun)
+			if err != nil {
+				return err
+			}
+			if a.format != asTable {
+				return a.show(result, nil)
+			}
+			return a.printChanges(result)
+		},
+	})
+}
+
+// printChanges says for each thing what became of it, or would.
+func (a *app) printChanges(r api.ManifestResult) error {
+	verbs := map[catalog.Action]string{catalog.Create: "created", catalog.Update: "updated", catalog.Unchanged: "unchanged"}
+	summary := "%d created, %d updated, %d unchanged.\n"
+	if !r.Applied {
+		verbs = map[catalog.Action]string{catalog.Create: "create", catalog.Update: "update", catalog.Unchanged: "unchanged"}
+		summary = "%d to create, %d to update, %d unchanged.\n"
+	}
+	styles := map[catalog.Action]string{catalog.Create: green, catalog.Update: yellow, catalog.Unchanged: dim}
+	for _, change := range r.Changes {
+		line := fmt.Sprintf("%-10s %s %s", verbs[change.Action], change.Kind, clean(change.Path))
+		fmt.Fprintln(a.Out, a.out.paint(styles[change.Action], line))
+		for _, field := range change.Fields {
+			fmt.Fprintf(a.Out, "             %s: %s -> %s\n", clean(field.Path), brief(field.Old), brief(field.New))
+		}
+	}
+	_, err := fmt.Fprintf(a.Out, summary, r.Created, r.Updated, r.Unchanged)
+	return err
+}
+
+// brief writes a value of a diff on one line.
+func brief(value string) string {
+	if value == "" {
+		return "(none)"
+	}
+	if first, _, more := strings.Cut(value, "\n"); more {
+		value = first + " ..."
+	}
+	return cutTo(clean(value), 100)
+}
+
+// ReadManifest reads the files of a manifest: files, folders whole (*.yaml, *.yml, *.json; names that
+// begin with a dot are passed over), and standard input for "-". What is larger than a manifest may be is
+// not read.
+func ReadManifest(paths []string, stdin io.Reader) ([]catalog.ManifestFile, error) {
+	r := manifestReader{stdin: stdin, seen: map[string]bool{}}
+	for _, path := range paths {
+		if err := r.add(path); err != nil {
+			return nil, err
+		}
+	}
+	return r.files, nil
+}
+
+type manifestReader struct {
+	stdin io.Reader
+	files []catalog.ManifestFile
+	seen  map[string]bool
+	total int
+}
+
+func (r *manifestReader) add(path string) error {
+	if path == "-" {
+		return r.read("-", r.stdin)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return unreadable(path, err)
+	}
+	if !info.IsDir() {
+		return r.open(path)
+	}
+	before := len(r.files)
+	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return unreadable(name, err)
+		case name != path && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
+			return nil
+		}
+		return r.open(name)
+	})
+	if err == nil && len(r.files) == before {
+		return fault.New(fault.Invalid, "manifest_empty", "the folder %s holds no manifest", path).WithHint("manifests are named *.yaml, *.yml or *.json")
+	}
+	return err
+}
+
+func unreadable(path string, err error) error {
+	reason := "cannot be read"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		reason = "is not there"
+	case errors.Is(err, fs.ErrPermission):
+		reason = "may not be read by this user"
+	}
+	return fault.New(fault.Invalid, "file_unreadable", "%s %s", path, reason).WithHint("check the path").WithCause(err)
+}
+
+func (r *manifestReader) open(path string) error {
+	if clean := filepath.Clean(path); r.seen[clean] {
+		return nil
+	} else {
+		r.seen[clean] = true
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return unreadable(path, err)
+	}
+	defer file.Close()
+	return r.read(path, file)
+}
+
+// read takes one file, and not a byte more than it may have.
+func (r *manifestReader) read(name string, from io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(from, catalog.MaxManifestFile+1))
+	if err != nil {
+		return unreadable(name, err)
+	}
+	r.total += len(data)
+	switch {
+	case len(data) > catalog.MaxManifestFile:
+		return fault.New(fault.TooLarge, "manifest_too_large", "%s is larger than the %d MiB that a file of a manifest may have", name, catalog.MaxManifestFile>>20).
+			WithHint("split it, and keep large files in a git source")
+	case r.total > catalog.MaxManifest:
+		return fault.New(fault.TooLarge, "manifest_too_large", "the manifest is larger than %d MiB in all, with %s", catalog.MaxManifest>>20, name).
+			WithHint("apply it in parts, and keep large files in a git source")
+	case len(r.files) >= catalog.MaxManifestFiles:
+		return fault.New(fault.TooLarge, "manifest_too_large", "the manifest has more than %d files", catalog.MaxManifestFiles)
+	}
+	r.files = append(r.files, catalog.ManifestFile{Name: name, Data: data})
+	return nil
+}

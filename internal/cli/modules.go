@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/work"
+)
+
+func (a *app) moduleCommand() *cobra.Command {
+	return parent("module", "Modules: look at them and run them", a.moduleList(), a.moduleShow(), a.moduleDelete(),
+		a.moduleRun("plan", work.Plan, "Show what apply would do"),
+		a.moduleRun("apply", work.Apply, "Apply a Module"),
+		a.moduleRun("destroy", work.Destroy, "Destroy everything that a Module manages"),
+		a.moduleRun("run", work.Run, "Run a Module of a script engine"))
+}
+
+func (a *app) moduleList() *cobra.Command {
+	stack := ""
+	cmd := a.withFormat(&cobra.Command{
+		Use: "list", Short: "List Modules", Args: exactly(), Aliases: []string{"ls"},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			modules, err := client.Modules(cmd.Context(), stack)
+			if err != nil {
+				return err
+			}
+			return a.show(modules, func() *table {
+				t := &table{head: []string{"MODULE", "ENGINE", "RUNNER", "SOURCE"}}
+				for _, m := range modules {
+					t.add(m.Path(), orDash(string(m.Engine)), orDash(m.Runner), sourceOf(m.Source))
+				}
+				return t
+			})
+		},
+	})
+	cmd.Flags().StringVar(&stack, "stack", "", "only those of this Stack")
+	return cmd
+}
+
+// sourceOf says in a few words where code comes from.
+func sourceOf(s catalog.Source) string {
+	switch s.Type {
+	case catalog.Git:
+		text := s.URL
+		if s.Subdirectory != "" {
+			text += "//" + s.Subdirectory
+		}
+		if s.Revision != "" {
+			text += "@" + s.Revision
+		}
+		return text
+	case catalog.Inline:
+		return fmt.Sprintf("inline (%d files)", len(s.Files))
+	}
+	return "-"
+}
+
+func (a *app) moduleShow() *cobra.Command {
+	return a.withFormat(&cobra.Command{
+		Use: "show MODULE", Short: "Show one Module", Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			m, err := client.Module(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(m, func() *table { return moduleDetails(m) })
+		},
+	})
+}
+
+func moduleDetails(m catalog.Module) *table {
+	t := &table{}
+	t.add("module", m.Path())
+	t.add("id", m.ID)
+	t.add("engine", orDash(string(m.Engine)))
+	t.add("runner", orDash(m.Runner))
+	t.add("source", sourceOf(m.Source))
+	if m.Description != "" {
+		t.add("description", m.Description)
+	}
+	for _, input := range m.Inputs {
+		t.add("input", inputLine(input))
+	}
+	for _, file := range m.ExtraFiles {
+		t.add("extra file", file.FileName)
+	}
+	for _, hook := range m.Hooks {
+		t.add("hook", fmt.Sprintf("%s %s", hook.Phase, hook.Task))
+	}
+	return t
+}
+
+func inputLine(input catalog.Input) string {
+	line := input.Name
+	if input.Kind == catalog.Env {
+		line = "$" + line
+	}
+	switch {
+	case input.From == catalog.FromOutput:
+		return fmt.Sprintf("%s = output %s of %s", line, input.Output, input.Module)
+	case input.Sensitive:
+		return line + " = (sensitive)"
+	}
+	return fmt.Sprintf("%s = %s", line, input.Value)
+}
+
+func (a *app) moduleDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete MODULE", Short: "Delete a Module; what it manages stays: destroy it before", Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			return client.DeleteModule(cmd.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) moduleRun(verb string, action work.Action, short string) *cobra.Command {
+	var noFollow, raw, yes bool
+	cmd := &cobra.Command{
+		Use: verb + " MODULE", Short: short, Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
+		Long: short + ". The log is followed until the Job is over; the exit status is 0 only when it succeeded.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			if action == work.Destroy && !yes {
+				if err := a.confirm("Destroy everything that " + args[0] + " manages?"); err != nil {
+					return err
+				}
+			}
+			job, err := client.Submit(cmd.Context(), args[0], action)
+			if err != nil {
+				return err
+			}
+			if noFollow {
+				_, err := fmt.Fprintf(a.Out, "#%d\n", job.Number)
+				return err
+			}
+			fmt.Fprintf(a.Err, "Job #%d: %s %s\n", job.Number, job.Action, clean(job.Module))
+			return a.follow(cmd.Context(), client, job, raw)
+		},
+	}
+	cmd.Flags().BoolVar(&noFollow, "no-follow", false, "print the number of the Job and return")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print the log as the bytes it is, without headings")
+	if action == work.Destroy {
+		cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	}
+	return cmd
+}
+
+// confirm asks a person. Where nobody can be asked, whoever wrote the script has decided.
+func (a *app) confirm(question string) error {
+	if !isTerminal(a.In) || !a.err.is {
+		return nil
+	}
+	fmt.Fprintf(a.Err, "%s [y/N] ", clean(question))
+	line, err := bufio.NewReader(io.LimitReader(a.In, 100)).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
+		return nil
+	}
+	return fault.New(fault.Conflict, "not_confirmed", "nothing was done").WithHint("answer y, or use --yes")
+}
+
+func (a *app) outputCommand() *cobra.Command {
+	var sensitive, raw bool
+	cmd := a.withFormat(&cobra.Command{
+		Use: "output MODULE [NAME]", Short: "Show the latest outputs of a Module", ValidArgsFunction: a.completeModules,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return exactly("MODULE")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			set, err := client.Outputs(cmd.Context(), args[0], sensitive)
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				return a.oneOutput(args[1], set, sensitive, raw)
+			}
+			return a.show(set.Values, func() *table { return outputTable(set.Values, sensitive) })
+		},
+	})
+	cmd.Flags().BoolVar(&sensitive, "show-sensitive", false, "show the values of sensitive outputs")
+	cmd.Flags().BoolVar(&raw, "raw", false, "with NAME: a text without quotes, and no end of line")
+	return cmd
+}
+
+func outputTable(values map[string]catalog.OutputValue, sensitive bool) *table {
+	t := &table{head: []string{"OUTPUT", "VALUE"}}
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		value := string(values[name].Value)
+		if values[name].Sensitive && !sensitive {
+			value = "(sensitive)"
+		}
+		t.add(name, value)
+	}
+	return t
+}
+
+// oneOutput prints one value alone.
+func (a *app) oneOutput(name string, set catalog.OutputSet, sensitive, raw bool) error {
+	value, ok := set.Values[name]
+	if !ok {
+		return fault.New(fault.NotFound, "output_not_found", "there is no output %q", name).WithHint("leave the name out to see them all")
+	}
+	if value.Sensitive && !sensitive {
+		return fault.New(fault.Forbidden, "output_sensitive", "the output %q is sensitive", name).WithHint("use --show-sensitive")
+	}
+	var text string
+	if raw {
+		if err := json.Unmarshal(value.Value, &text); err != nil {
+			text = string(value.Value)
+		}
+		_, err := io.WriteString(a.Out, text)
+		return err
+	}
+	return a.show(value.Value, func() *table { return &table{rows: [][]string{{string(value.Value)}}} })
+}

@@ -1,0 +1,358 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"legwork/internal/api"
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+)
+
+func (a *app) runnerCommand() *cobra.Command {
+	return parent("runner", "Runners: the records, and the process itself", a.runnerCreate(), a.runnerCredential(), a.runnerList(), a.runnerShow(),
+		a.runnerDelete(), a.runnerSwitch("disable", true, "Let a Runner take no Jobs"), a.runnerSwitch("enable", false, "Let a Runner take Jobs again"),
+		a.runnerStart(), a.runnerKeep())
+}
+
+func (a *app) runnerCreate() *cobra.Command {
+	var spec catalog.RunnerSpec
+	var settings, selection string
+	cmd := a.withFormat(&cobra.Command{
+		Use: "create NAME", Short: "Create a Runner and show its credentials, this once", Args: exactly("NAME"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec.Name, spec.Selection = args[0], catalog.Selection(selection)
+			return a.credential(settings, func(client *api.Client) (api.CreatedRunner, error) { return client.CreateRunner(cmd.Context(), spec) })
+		},
+	})
+	flags := cmd.Flags()
+	flags.BoolVar(&spec.IsAssignedToAllModules, "all-modules", false, "every Module may use it, without Assignments")
+	flags.BoolVar(&spec.AllowMultipleInstances, "multiple", false, "several processes may connect as this Runner, each as an Instance of its own")
+	flags.StringToStringVar(&spec.Labels, "label", nil, "labels, as key=value")
+	flags.StringVar(&spec.Description, "description", "", "what it is for")
+	flags.StringVar(&selection, "selection", "", "which Instance takes a Job: first_response (default), least_loaded or random")
+	flags.IntVar(&spec.MaxParallelJobs, "max-parallel-jobs", 0, "most Jobs at once over all Instances; 0 for no limit")
+	flags.StringVar(&settings, "write-config", "", "also write the settings for `legwork runner start` to this new file, with mode 0600")
+	return cmd
+}
+
+// runnerCredential is for Runners that a manifest made, or whose secret is lost.
+func (a *app) runnerCredential() *cobra.Command {
+	settings := ""
+	cmd := a.withFormat(&cobra.Command{
+		Use: "credential RUNNER", Short: "Give a Runner a new client secret and show it, this once; earlier ones end", Args: exactly("RUNNER"), ValidArgsFunction: a.completeRunners,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.credential(settings, func(client *api.Client) (api.CreatedRunner, error) {
+				return client.RotateCredential(cmd.Context(), args[0])
+			})
+		},
+	})
+	cmd.Flags().StringVar(&settings, "write-config", "", "also write the settings for `legwork runner start` to this new file, with mode 0600")
+	return cmd
+}
+
+// credential has a credential made, and shows it and writes it to a settings file if there shall be one.
+func (a *app) credential(settings string, have func(*api.Client) (api.CreatedRunner, error)) (err error) {
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	var file *os.File
+	if settings != "" { // before the secret is made that is shown only once
+		if file, err = newSettingsFile(settings); err != nil {
+			return err
+		}
+		defer func() {
+			if err = errors.Join(err, file.Close()); err != nil {
+				os.Remove(settings)
+			}
+		}()
+	}
+	made, err := have(client)
+	if err != nil {
+		return err
+	}
+	if file != nil {
+		if err := writeJSON(file, runnerSettings(client.Server(), made)); err != nil {
+			return err
+		}
+	}
+	return a.show(made, func() *table {
+		t := &table{}
+		t.add("name", made.Name)
+		t.add("id", made.ID)
+		t.add("organization_id", made.OrganizationID)
+		t.add("client_id", made.ClientID)
+		t.add("client_secret", made.ClientSecret+"  (shown this once)")
+		if settings != "" {
+			t.add("settings", settings)
+		}
+		return t
+	})
+}
+
+func newSettingsFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fault.New(fault.Conflict, "file_exists", "the file %s is there already", path).WithHint("name another one, or remove it")
+	}
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "file", "the file %s cannot be written", path).WithCause(err)
+	}
+	return file, nil
+}
+
+// runnerSettings are the settings that a Runner process needs at least, under their kept names.
+func runnerSettings(server string, made api.CreatedRunner) any {
+	type credentials struct{ ClientId, ClientSecret string }
+	type runner struct {
+		Id, OrganizationId string
+		Credentials        credentials
+	}
+	return struct {
+		Server struct{ Url string }
+		Runner runner
+	}{struct{ Url string }{server}, runner{made.ID, made.OrganizationID, credentials{made.ClientID, made.ClientSecret}}}
+}
+
+// shownRunner is a Runner with its Instances.
+type shownRunner struct {
+	catalog.Runner
+	Instances []api.Instance `json:"instances"`
+}
+
+func (r shownRunner) state() string {
+	online := 0
+	for _, i := range r.Instances {
+		if i.Connected() {
+			online++
+		}
+	}
+	switch {
+	case r.IsDisabled:
+		return "disabled"
+	case online > 1:
+		return fmt.Sprintf("online (%d)", online)
+	case online == 1:
+		return "online"
+	}
+	return "offline"
+}
+
+func (a *app) runnerList() *cobra.Command {
+	return a.withFormat(&cobra.Command{
+		Use: "list", Short: "List Runners", Args: exactly(), Aliases: []string{"ls"},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			runners, err := client.Runners(cmd.Context())
+			if err != nil {
+				return err
+			}
+			instances, err := client.Instances(cmd.Context(), "")
+			if err != nil {
+				return err
+			}
+			shown := make([]shownRunner, len(runners))
+			for i, r := range runners {
+				shown[i] = shownRunner{Runner: r, Instances: []api.Instance{}}
+				for _, instance := range instances {
+					if instance.RunnerID == r.ID {
+						shown[i].Instances = append(shown[i].Instances, instance)
+					}
+				}
+			}
+			return a.show(shown, func() *table {
+				t := &table{head: []string{"RUNNER", "STATE", "ALL MODULES", "ID"}}
+				for _, r := range shown {
+					t.add(r.Name, r.state(), yesNo(r.IsAssignedToAllModules), r.ID)
+				}
+				return t
+			})
+		},
+	})
+}
+
+func (a *app) runnerShow() *cobra.Command {
+	return a.withFormat(&cobra.Command{
+		Use: "show RUNNER", Short: "Show one Runner with its Instances", Args: exactly("RUNNER"), ValidArgsFunction: a.completeRunners,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			runner, err := client.Runner(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			instances, err := client.Instances(cmd.Context(), runner.ID)
+			if err != nil {
+				return err
+			}
+			shown := shownRunner{Runner: runner, Instances: instances}
+			return a.show(shown, func() *table { return runnerDetails(shown, time.Now()) })
+		},
+	})
+}
+
+func runnerDetails(r shownRunner, now time.Time) *table {
+	t := &table{}
+	t.add("runner", r.Name)
+	t.add("id", r.ID)
+	t.add("organization_id", r.OrganizationID)
+	t.add("state", r.state())
+	t.add("all modules", yesNo(r.IsAssignedToAllModules))
+	if r.Description != "" {
+		t.add("description", r.Description)
+	}
+	for _, key := range sortedKeys(r.Labels) {
+		t.add("label", key+"="+r.Labels[key])
+	}
+	for _, i := range r.Instances {
+		engines := make([]string, 0, len(i.Engines))
+		for _, name := range sortedKeys(i.Engines) {
+			engines = append(engines, strings.TrimSpace(name+" "+i.Engines[name]))
+		}
+		t.add("instance", fmt.Sprintf("%s: %s, seen %s, %s/%s, legwork %s, capacity %d, %s", i.Name, i.State, since(i.LastSeen, now),
+			i.OS, i.Arch, i.Version, i.Capacity, orDash(strings.Join(engines, ", "))))
+	}
+	return t
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (a *app) runnerDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete RUNNER", Short: "Delete a Runner with its credentials", Args: exactly("RUNNER"), ValidArgsFunction: a.completeRunners,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			return client.DeleteRunner(cmd.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) runnerSwitch(verb string, disabled bool, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " RUNNER", Short: short, Args: exactly("RUNNER"), ValidArgsFunction: a.completeRunners,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			runner, err := client.Runner(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			runner.IsDisabled = disabled
+			_, err = client.PutRunner(cmd.Context(), runner.ID, runner.RunnerSpec)
+			return err
+		},
+	}
+}
+
+func (a *app) runnerStart() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "start", Short: "Run a Runner process", Args: exactly(),
+		Long: "Run a Runner process until it is stopped. The first interrupt lets its Jobs end, the second ends it hard.\n" +
+			"Settings come from the file, then the environment (LEGWORK_RUNNER__ID), then flags. `legwork schema runner` prints all keys.",
+	}
+	options := settingFlags(cmd, []settingFlag{
+		{"instance", "Runner.Instance", "name of this process among those of its Runner record"},
+		{"capacity", "Runner.Capacity", "most Jobs at once"},
+		{"url", "Server.Url", "base URL of the Server"},
+		{"working-directory", "WorkingDirectory.WorkingDirectory", "folder for sources, state, and what is needed to resume"},
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o, err := options()
+		if err != nil {
+			return err
+		}
+		return a.programs.Runner(cmd.Context(), o, a.Err)
+	}
+	return cmd
+}
+
+func (a *app) runnerKeep() *cobra.Command {
+	dir := ""
+	cmd := &cobra.Command{
+		Use: "keep --dir FOLDER", Short: "Run the keeper of a Runner's processes; the Runner starts it by itself", Args: exactly(), Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return fault.New(fault.Invalid, "usage", "--dir is missing").WithHint("a Runner starts its keeper by itself")
+			}
+			return a.programs.Keep(cmd.Context(), dir, a.Err)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "the keeper's folder")
+	return cmd
+}
+
+func (a *app) assignmentCommand() *cobra.Command {
+	runner := ""
+	list := a.withFormat(&cobra.Command{
+		Use: "list", Short: "List Assignments", Args: exactly(), Aliases: []string{"ls"},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			assignments, err := client.Assignments(cmd.Context(), runner)
+			if err != nil {
+				return err
+			}
+			return a.show(assignments, func() *table {
+				t := &table{head: []string{"RUNNER", "SCOPE", "ID"}}
+				for _, s := range assignments {
+					t.add(s.Runner, s.Scope, s.ID)
+				}
+				return t
+			})
+		},
+	})
+	list.Flags().StringVar(&runner, "runner", "", "only those of this Runner")
+	create := a.withFormat(&cobra.Command{
+		Use: "create RUNNER SCOPE", Short: "Let a Stack, a Namespace (stack/namespace) or a Module (stack/namespace/module) use a Runner",
+		Args: exactly("RUNNER", "SCOPE"), ValidArgsFunction: a.completeRunners,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			made, err := client.CreateAssignment(cmd.Context(), catalog.AssignmentSpec{Runner: args[0], Scope: args[1]})
+			if err != nil {
+				return err
+			}
+			return a.show(made, func() *table { return &table{rows: [][]string{{"id", made.ID}}} })
+		},
+	})
+	remove := &cobra.Command{
+		Use: "delete ID", Short: "Take that right back", Args: exactly("ID"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			return client.DeleteAssignment(cmd.Context(), args[0])
+		},
+	}
+	return parent("assignment", "Assignments: who may use which Runner", create, list, remove)
+}
