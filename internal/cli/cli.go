@@ -22,7 +22,7 @@ type Programs struct {
 	Version string
 	Server  func(ctx context.Context, o StartOptions, log io.Writer) error
 	Runner  func(ctx context.Context, o StartOptions, log io.Writer) error
-	Keep    func(ctx context.Context, dir string, log io.Writer) error
+	Keep    func(ctx context.Context, dir string) error
 	Dev     func(ctx context.Context, o DevOptions, out io.Writer) error
 	// Schema gives the JSON Schema of "manifest", "runner" or "server".
 	Schema func(name string) ([]byte, error)

@@ -299,7 +299,7 @@ func (a *app) runnerKeep() *cobra.Command {
 			if dir == "" {
 				return fault.New(fault.Invalid, "usage", "--dir is missing").WithHint("a Runner starts its keeper by itself")
 			}
-			return a.programs.Keep(cmd.Context(), dir, a.Err)
+			return a.programs.Keep(cmd.Context(), dir)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "the keeper's folder")
