@@ -9,6 +9,8 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
+//go:generate go test -count=1 -run ^TestSchemaFileIsCurrent$ . -update
+
 // ManifestSchema gives the JSON Schema (draft 2020-12) of one document of a manifest, for editors:
 // one of the kinds, keys that are not known refused, every key described. It is generated from the
 // Spec types and is the same every time. What it cannot say, such as which keys go together,
