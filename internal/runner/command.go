@@ -124,7 +124,7 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 	if err != nil {
 		return nil, engine.Workspace{}, err
 	}
-	temp := r.home.tempOf(j.name)
+	temp := r.home.scratch(j.Scratch)
 	if err := os.Mkdir(temp, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, engine.Workspace{}, fmt.Errorf("making the scratch folder: %w", err)
 	}

@@ -17,13 +17,14 @@
 //	  modules/<module id>/        the Module's source and local state, kept from Job to Job
 //	  mirrors/, cache/            git mirrors and provider caches, shared by all Modules
 //	  jobs/<job>.<attempt>/       one Attempt, mode 0700, gone once the Server has dropped it
-//	    job.json                  what it is; no values of Inputs
-//	    NN-<step>.begun           the Step has begun
-//	    NN-<step>.spool           its log
+//	    journal                   what it is, which Steps have begun and how they ended, in lines of
+//	                              JSON. No values of Inputs, and no result that holds outputs: after a
+//	                              restart those are read again
+//	    NN-<step>.spool           the log of a Step
 //	    NN-<step>.<command>.start, .exit   the keeper's records of its commands
-//	    NN-<step>.result          its result; not kept when it holds outputs, which are read again then
+//	TempDirectory/<n>/            scratch folder of a Job, emptied between Jobs
 //
-// The fault these files stand is the death of a process, for which no fsync is needed. One exception: a
-// changing Step's begun file is forced to the disk before its first command starts, so that a
+// The fault these files stand is the death of a process, for which no fsync is needed. One exception: that a
+// changing Step has begun is forced to the disk before its first command starts, so that a
 // host that lost power never does a change twice without anybody knowing.
 package runner

@@ -1,10 +1,6 @@
 package runner
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
-)
+import "strings"
 
 // baseEnviron is what commands inherit of the Runner's environment: everything but its own settings, among
 // which are its credentials.
@@ -18,11 +14,4 @@ func baseEnviron(environ []string) []string {
 		kept = append(kept, entry)
 	}
 	return kept
-}
-
-// shortName makes a short name of a longer one: temporary folders hold Unix sockets, whose paths
-// must be short.
-func shortName(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return hex.EncodeToString(sum[:5])
 }

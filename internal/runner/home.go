@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"legwork/internal/fault"
@@ -19,6 +21,11 @@ type home struct {
 	temp string
 	key  string // of the Instance
 	lock *os.File
+
+	mu        sync.Mutex
+	spare     []string // empty folders for Attempts
+	spared    int
+	scratched map[int]bool // numbers of scratch folders in use
 }
 
 // openHome makes the folders, takes the lock and reads the Instance's key.
@@ -26,7 +33,7 @@ func openHome(dir, temp string) (*home, error) {
 	if temp == "" {
 		temp = filepath.Join(dir, ".temp")
 	}
-	h := &home{dir: dir, temp: temp}
+	h := &home{dir: dir, temp: temp, scratched: map[int]bool{}}
 	for _, d := range []string{dir, temp, h.jobs(), h.modules(), h.cache(), KeeperDir(dir)} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fault.New(fault.Invalid, "working_directory_unusable", "the folder %s cannot be made", d).
@@ -45,13 +52,13 @@ func openHome(dir, temp string) (*home, error) {
 	return h, nil
 }
 
-func (h *home) jobs() string              { return filepath.Join(h.dir, "jobs") }
-func (h *home) modules() string           { return filepath.Join(h.dir, "modules") }
-func (h *home) mirrors() string           { return filepath.Join(h.dir, "mirrors") }
-func (h *home) cache() string             { return filepath.Join(h.dir, "cache") }
-func (h *home) module(id string) string   { return filepath.Join(h.modules(), id) }
-func (h *home) job(name string) string    { return filepath.Join(h.jobs(), name) }
-func (h *home) tempOf(name string) string { return filepath.Join(h.temp, shortName(name)) }
+func (h *home) jobs() string            { return filepath.Join(h.dir, "jobs") }
+func (h *home) modules() string         { return filepath.Join(h.dir, "modules") }
+func (h *home) mirrors() string         { return filepath.Join(h.dir, "mirrors") }
+func (h *home) cache() string           { return filepath.Join(h.dir, "cache") }
+func (h *home) module(id string) string { return filepath.Join(h.modules(), id) }
+func (h *home) job(name string) string  { return filepath.Join(h.jobs(), name) }
+func (h *home) scratch(n int) string    { return filepath.Join(h.temp, strconv.Itoa(n)) }
 
 func (h *home) close() { _ = h.lock.Close() }
 
@@ -96,4 +103,108 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(temp, path)
 }
 
-func (h *home) tempOfShort(short string) string { return filepath.Join(h.temp, short) }
+// spares bounds how many empty folders are kept for Jobs to come.
+const spares = 16
+
+// makeJob makes the folder of an Attempt. One that is kept empty is renamed, which costs a file system
+// much less than a new one.
+func (h *home) makeJob(name string) error {
+	h.mu.Lock()
+	var spare string
+	if last := len(h.spare) - 1; last >= 0 {
+		spare, h.spare = h.spare[last], h.spare[:last]
+	}
+	h.mu.Unlock()
+	if spare != "" && os.Rename(spare, h.job(name)) == nil {
+		return nil
+	}
+	if err := os.Mkdir(h.job(name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("making the folder of a Job: %w", err)
+	}
+	return nil
+}
+
+// dropJob empties the folder of an Attempt and keeps it for another one, or removes it.
+func (h *home) dropJob(name string) error {
+	dir := h.job(name)
+	// The journal goes first: without it the rest is nothing to go on with.
+	if err := os.Remove(filepath.Join(dir, journalFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := empty(dir); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.spare) >= spares {
+		return os.Remove(dir)
+	}
+	h.spared++
+	spare := h.job(".spare" + strconv.Itoa(h.spared))
+	if err := os.Rename(dir, spare); err != nil {
+		return err
+	}
+	h.spare = append(h.spare, spare)
+	return nil
+}
+
+// empty removes what is in a folder; one that is missing is empty.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// takeScratch gives out the number of a scratch folder that no Job has. The folders stay from Job to
+// Job, and are emptied between them; their short names leave room for the paths of Unix sockets.
+func (h *home) takeScratch() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := 1; ; n++ {
+		if !h.scratched[n] {
+			h.scratched[n] = true
+			return n
+		}
+	}
+}
+
+// holdScratch notes that a Job of the journal has a scratch folder.
+func (h *home) holdScratch(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.scratched[n] = true
+}
+
+func (h *home) freeScratch(n int) error {
+	if n == 0 {
+		return nil
+	}
+	err := empty(h.scratch(n))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.scratched, n)
+	return err
+}
+
+// cleanScratch empties the scratch folders that no Job has; ask once all Jobs of the journal are known.
+func (h *home) cleanScratch() {
+	entries, err := os.ReadDir(h.temp)
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, entry := range entries {
+		if n, err := strconv.Atoi(entry.Name()); err == nil && entry.IsDir() && !h.scratched[n] {
+			_ = empty(h.scratch(n))
+		}
+	}
+}

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"legwork/internal/process"
@@ -63,6 +62,9 @@ type step struct {
 
 func (r *Runner) newJob(f facts) *job {
 	name := attemptName(f.ref())
+	if f.Scratch == 0 {
+		f.Scratch = r.home.takeScratch()
+	}
 	return &job{facts: f, name: name, dir: r.home.job(name), steps: map[int]*step{}, busy: time.Now()}
 }
 
@@ -119,7 +121,7 @@ func (j *job) held() wire.Held {
 
 // loadJournal takes up what earlier processes left on this host.
 func (r *Runner) loadJournal() error {
-	all, err := readJournal(r.home.jobs(), func(name string, err error) {
+	all, err := readJournals(r.home.jobs(), func(name string, err error) {
 		r.log.Warn("folder of a Job cannot be read and is left alone", "folder", name, "error", err)
 	})
 	if err != nil {
@@ -145,28 +147,10 @@ func (r *Runner) loadJournal() error {
 			}
 		}
 		r.jobs[j.ref()] = j
+		r.home.holdScratch(j.Scratch)
 		r.log.Info("Job found in the journal", "job", j.Job, "attempt", j.Attempt, "module", j.Module, "step", j.last())
 	}
 	return nil
-}
-
-// cleanTemp removes scratch folders that belong to no Job.
-func (r *Runner) cleanTemp() {
-	keep := map[string]bool{}
-	r.mu.Lock()
-	for _, j := range r.jobs {
-		keep[shortName(j.name)] = true
-	}
-	r.mu.Unlock()
-	entries, err := os.ReadDir(r.home.temp)
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		if entry.IsDir() && len(entry.Name()) == len(shortName("")) && !keep[entry.Name()] {
-			_ = os.RemoveAll(r.home.tempOfShort(entry.Name()))
-		}
-	}
 }
 
 // cancelJob notes a cancel and ends what is under way as it asks. The caller holds mu.
@@ -269,7 +253,7 @@ func (r *Runner) forget(j *job) {
 		st.ship.poke()
 	}
 	r.spawn(func() {
-		if err := errors.Join(os.RemoveAll(j.dir), os.RemoveAll(r.home.tempOf(j.name))); err != nil {
+		if err := errors.Join(r.home.dropJob(j.name), r.home.freeScratch(j.Scratch)); err != nil {
 			r.log.Warn("folder of a Job cannot be removed", "job", j.Job, "attempt", j.Attempt, "error", err)
 		}
 	})

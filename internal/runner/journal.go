@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,12 +9,22 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
+
+// journalFile is the journal of one Attempt: a line of JSON for each entry, in the order in which things
+// happened. A line that the death of a process or of the host left torn counts as not written.
+const journalFile = "journal"
+
+// entry is one line of a journal. One of its fields is set.
+type entry struct {
+	Job    *facts      `json:"job,omitempty"`
+	Begun  *begunNote  `json:"begun,omitempty"`
+	Result *resultNote `json:"result,omitempty"`
+}
 
 // facts are what the journal knows of an Attempt: nothing that was given as an Input.
 type facts struct {
@@ -24,6 +35,20 @@ type facts struct {
 	ModuleID string          `json:"module_id"`
 	Steps    []work.StepKind `json:"steps"`
 	Changing []bool          `json:"changing"`
+	Scratch  int             `json:"scratch"` // number of its scratch folder
+}
+
+// begunNote says that a Step has begun.
+type begunNote struct {
+	Step    int       `json:"step"`
+	Started time.Time `json:"started"`
+}
+
+// resultNote says how a Step ended.
+type resultNote struct {
+	Step   int             `json:"step"`
+	Result work.StepResult `json:"result"`
+	Dir    string          `json:"dir,omitempty"` // of fetch: where the source is
 }
 
 func factsOf(ref wire.Ref, spec *work.Spec) facts {
@@ -36,7 +61,7 @@ func (f facts) ref() wire.Ref { return wire.Ref{Job: f.Job, Attempt: f.Attempt} 
 // check tells whether the facts can be used; they come from a file.
 func (f facts) check() error {
 	if f.Job == "" || f.ModuleID == "" || len(f.Steps) != len(f.Changing) {
-		return errors.New("job.json is incomplete")
+		return errors.New("the journal is incomplete")
 	}
 	return nil
 }
@@ -46,68 +71,27 @@ func attemptName(ref wire.Ref) string { return ref.Job + "." + strconv.Itoa(ref.
 // stepPrefix is how the names of a Step's files begin.
 func stepPrefix(index int, kind work.StepKind) string { return fmt.Sprintf("%02d-%s", index, kind) }
 
-// begunNote is the begun file of a Step.
-type begunNote struct {
-	Started time.Time `json:"started"`
-}
-
-// resultNote is the result file of a Step.
-type resultNote struct {
-	Result work.StepResult `json:"result"`
-	Dir    string          `json:"dir,omitempty"` // of fetch: where the source is
-}
-
-// writeFacts makes the folder of an Attempt.
-func writeFacts(dir string, f facts) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("making the folder of a Job: %w", err)
+// appendJournal writes entries behind those of the journal in dir; durable forces them to the disk.
+// One file for all entries, since to make a file costs more than anything else a small Step does.
+func appendJournal(dir string, durable bool, entries ...entry) (err error) {
+	var lines []byte
+	for _, e := range entries {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("encoding the journal: %w", err)
+		}
+		lines = append(append(lines, line...), '\n')
 	}
-	data, err := json.Marshal(f)
+	file, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("encoding job.json: %w", err)
+		return fmt.Errorf("writing the journal: %w", err)
 	}
-	if err := replaceFile(filepath.Join(dir, "job.json"), data); err != nil {
-		return fmt.Errorf("writing job.json: %w", err)
-	}
-	return nil
-}
-
-// writeBegun notes that a Step has begun; durable forces that to the disk.
-func writeBegun(path string, note begunNote, durable bool) (err error) {
-	data, err := json.Marshal(note)
-	if err != nil {
-		return fmt.Errorf("encoding a begun file: %w", err)
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("writing a begun file: %w", err)
-	}
-	_, err = file.Write(data)
+	_, err = file.Write(lines)
 	if err == nil && durable {
-		err = errors.Join(file.Sync(), syncDir(filepath.Dir(path)))
+		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("writing a begun file: %w", err)
-	}
-	return nil
-}
-
-// syncDir forces the names in a folder to the disk.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-func writeResult(path string, note resultNote) error {
-	data, err := json.Marshal(note)
-	if err != nil {
-		return fmt.Errorf("encoding a result file: %w", err)
-	}
-	if err := replaceFile(path, data); err != nil {
-		return fmt.Errorf("writing a result file: %w", err)
+		return fmt.Errorf("writing the journal: %w", err)
 	}
 	return nil
 }
@@ -124,17 +108,17 @@ type foundStep struct {
 	result *resultNote
 }
 
-// readJournal reads the folders of all Attempts. A folder in which nothing was begun is removed;
+// readJournals reads the folders of all Attempts. A folder in which nothing was begun is removed;
 // one that cannot be read is passed to damaged and left alone.
-func readJournal(dir string, damaged func(name string, err error)) ([]found, error) {
+func readJournals(dir string, damaged func(name string, err error)) ([]found, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("reading the journal: %w", err)
+		return nil, fmt.Errorf("reading the journals: %w", err)
 	}
 	var all []found
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		f, err := readAttempt(path)
+		f, err := readJournal(path)
 		switch {
 		case err != nil:
 			damaged(entry.Name(), err)
@@ -147,48 +131,40 @@ func readJournal(dir string, damaged func(name string, err error)) ([]found, err
 	return all, nil
 }
 
-func readAttempt(dir string) (found, error) {
+func readJournal(dir string) (found, error) {
 	f := found{dir: dir, steps: map[int]foundStep{}}
-	entries, err := os.ReadDir(dir)
+	data, err := os.ReadFile(filepath.Join(dir, journalFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
 	if err != nil {
 		return f, err
 	}
-	for _, entry := range entries {
-		prefix, isBegun := strings.CutSuffix(entry.Name(), ".begun")
-		number, _, _ := strings.Cut(prefix, "-")
-		index, err := strconv.Atoi(number)
-		if !isBegun || err != nil {
-			continue
+	for line := range bytes.Lines(data) {
+		var e entry
+		if json.Unmarshal(line, &e) != nil {
+			break
 		}
-		f.steps[index] = readStep(filepath.Join(dir, prefix))
+		f.take(e)
 	}
-	if len(f.steps) == 0 {
+	switch {
+	case len(f.steps) == 0:
 		return f, nil
-	}
-	if err := readNote(filepath.Join(dir, "job.json"), &f.facts); err != nil {
-		return f, err
-	}
-	if filepath.Base(dir) != attemptName(f.ref()) {
-		return f, errors.New("job.json is of another Job")
+	case filepath.Base(dir) != attemptName(f.ref()):
+		return f, errors.New("the journal is of another Job")
 	}
 	return f, f.check()
 }
 
-// readStep reads the notes of a Step. One that a crash of the host left torn counts as missing.
-func readStep(prefix string) foundStep {
-	var s foundStep
-	_ = readNote(prefix+".begun", &s.begun)
-	var result resultNote
-	if readNote(prefix+".result", &result) == nil && result.Result.Status != "" {
-		s.result = &result
+func (f *found) take(e entry) {
+	switch {
+	case e.Job != nil:
+		f.facts = *e.Job
+	case e.Begun != nil:
+		f.steps[e.Begun.Step] = foundStep{begun: *e.Begun}
+	case e.Result != nil:
+		st := f.steps[e.Result.Step]
+		st.result = e.Result
+		f.steps[e.Result.Step] = st
 	}
-	return s
-}
-
-func readNote(path string, into any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, into)
 }

@@ -87,7 +87,7 @@ func testConfig(t testing.TB, s *fakeServer) Config {
 
 // retire ends the keeper of a working directory and waits until it is gone.
 func retire(t testing.TB, dir string, launch process.Launch) {
-	if _, err := os.Stat(filepath.Join(KeeperDir(dir), "keeper.sock")); err != nil {
+	if _, err := os.Stat(filepath.Join(KeeperDir(dir), "keeper.log")); err != nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)

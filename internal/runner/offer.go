@@ -111,6 +111,6 @@ func (r *Runner) beginOnce(j *job, index int) {
 		r.begin(st)
 	default:
 		st.stored = false
-		st.ship.start()
+		st.ship.repeat()
 	}
 }

@@ -84,7 +84,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	if err := r.loadJournal(); err != nil {
 		return err
 	}
-	r.cleanTemp()
+	home.cleanScratch()
 	r.spawn(r.warmKeeper)
 	err = r.stayConnected(ctx)
 	r.leave()

@@ -18,7 +18,7 @@ func TestJob(t *testing.T) {
 	s := newServer(t)
 	cfg := testConfig(t, s)
 	start(t, cfg)
-	spec := scriptSpec(`echo "run $LEGWORK_JOB_ID $LEGWORK_ATTEMPT $LEGWORK_MODULE $color"; echo "secret: $token"; cat data.txt; ls -d "$TMPDIR"; env | grep -ic client_secret || true; echo bad >&2`, false)
+	spec := scriptSpec(`echo "run $LEGWORK_JOB_ID $LEGWORK_ATTEMPT $LEGWORK_MODULE $color"; echo "secret: $token"; cat data.txt; echo "$TMPDIR"; touch "$TMPDIR/left"; env | grep -ic client_secret || true; echo bad >&2`, false)
 	spec.Inputs = []work.InputValue{{Name: "color", Kind: catalog.Env, Value: []byte(`"blue"`)}, {Name: "token", Kind: catalog.Env, Value: []byte(`"hush-hush"`), Sensitive: true}}
 	spec.Hooks = []catalog.Hook{
 		{Task: "run", Phase: catalog.Before, Script: "echo before one"}, {Task: "run", Phase: catalog.Before, Script: "echo before two", Shell: "sh"},
@@ -29,7 +29,7 @@ func TestJob(t *testing.T) {
 	if got := s.result(job, 1); got.Status != work.StepSucceeded || got.StartedAt.IsZero() || got.FinishedAt.Before(got.StartedAt) {
 		t.Fatalf("got %+v, %+v\n%s", got, got.Failure, s.text(job, 1))
 	}
-	temp := filepath.Join(cfg.TempDirectory, shortName("job-1.1"))
+	temp := filepath.Join(cfg.TempDirectory, "1")
 	want := "before one\nbefore two\nrun job-1 1 prod/network/vpc blue\nsecret: ***\ndata\n" + temp + "\n0\nafter\n"
 	if got := s.text(job, 1, work.Stdout); got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -46,7 +46,7 @@ func TestJob(t *testing.T) {
 	noSecret(t, cfg.WorkingDirectory, "hush-hush")
 	s.send(&wire.Drop{Ref: job})
 	eventually(t, "the folders of the Job are removed", func() bool {
-		return !exists(filepath.Join(cfg.WorkingDirectory, "jobs", "job-1.1")) && !exists(temp)
+		return !exists(filepath.Join(cfg.WorkingDirectory, "jobs", "job-1.1")) && !exists(filepath.Join(temp, "left"))
 	})
 }
 

@@ -31,6 +31,7 @@ type shipper struct {
 	acked  uint64 // the next record that the Server has not stored
 	keeper *process.Client
 	busy   bool // the goroutine runs
+	again  bool // the result is asked for once more
 
 	// The rest is of the goroutine.
 	link     *link // the Session that what follows is about
@@ -63,6 +64,14 @@ func (s *shipper) start() {
 	}
 	s.busy = true
 	s.r.spawn(s.run)
+}
+
+// repeat sends the result once more.
+func (s *shipper) repeat() {
+	s.mu.Lock()
+	s.again = true
+	s.mu.Unlock()
+	s.start()
 }
 
 // poke makes the goroutine look again.
@@ -220,9 +229,14 @@ func (s *shipper) join(l *link) {
 	s.reader = process.ReadSpool(s.st.path+".spool", from)
 }
 
-// settleAcks takes acked batches out of the window.
+// settleAcks takes acked batches out of the window, and notes what is asked for again.
 func (s *shipper) settleAcks() {
-	acked := s.ackedSeq()
+	s.mu.Lock()
+	acked := s.acked
+	if s.again {
+		s.again, s.told = false, false
+	}
+	s.mu.Unlock()
 	for len(s.inflight) > 0 && s.inflight[0].next <= acked {
 		s.unacked -= s.inflight[0].bytes
 		s.inflight = s.inflight[1:]

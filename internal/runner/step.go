@@ -34,7 +34,15 @@ func (r *Runner) begin(st *step) {
 
 // perform executes a Step from where an earlier process may have left it, and notes its result.
 func (r *Runner) perform(ctx context.Context, st *step) {
-	result, note, err := r.execute(ctx, st)
+	release, err := r.modules.acquire(ctx, st.job.ModuleID, func() {
+		st.say("waiting: another Job of this Module is still under way on this host")
+	})
+	var result work.StepResult
+	var note resultNote
+	if err == nil {
+		defer release()
+		result, note, err = r.execute(ctx, st)
+	}
 	if err != nil && r.life.Err() != nil {
 		st.closeSpool()
 		return // the next process goes on with it
@@ -47,13 +55,6 @@ func (r *Runner) perform(ctx context.Context, st *step) {
 
 // execute takes the Step through everything that belongs to it.
 func (r *Runner) execute(ctx context.Context, st *step) (work.StepResult, resultNote, error) {
-	release, err := r.modules.acquire(ctx, st.job.ModuleID, func() {
-		st.say("waiting: another Job of this Module is still under way on this host")
-	})
-	if err != nil {
-		return work.StepResult{}, resultNote{}, err
-	}
-	defer release()
 	if err := r.markBegun(st); err != nil {
 		return work.StepResult{}, resultNote{}, err
 	}
@@ -77,16 +78,12 @@ func (r *Runner) markBegun(st *step) error {
 	r.mu.Lock()
 	written, started, resumed := j.written, st.started, st.resumed
 	r.mu.Unlock()
-	if !written {
-		if err := writeFacts(j.dir, j.facts); err != nil {
-			return err
-		}
-	}
 	if started.IsZero() {
 		started = time.Now()
 	}
 	if !resumed {
-		if err := writeBegun(st.path+".begun", begunNote{Started: started}, st.changing); err != nil {
+		begun := entry{Begun: &begunNote{Step: st.index, Started: started}}
+		if err := r.note(st, written, begun); err != nil {
 			return err
 		}
 	}
@@ -95,6 +92,19 @@ func (r *Runner) markBegun(st *step) error {
 	r.mu.Unlock()
 	r.send(&wire.StepStarted{Ref: j.ref(), Step: st.index, At: started})
 	return nil
+}
+
+// note writes into the journal, and makes the Attempt's folder for the first entry. What is said of a changing
+// Step is forced to the disk, so that a host that lost power never does a change twice.
+func (r *Runner) note(st *step, written bool, e entry) error {
+	j := st.job
+	if written {
+		return appendJournal(j.dir, st.changing, e)
+	}
+	if err := r.home.makeJob(j.name); err != nil {
+		return err
+	}
+	return appendJournal(j.dir, st.changing, entry{Job: &j.facts}, e)
 }
 
 // failure makes the result of a Step that could not be executed as it should.
@@ -139,8 +149,8 @@ func (r *Runner) finish(st *step, result work.StepResult, note resultNote) {
 	result.FinishedAt = time.Now()
 	clean(&result)
 	if !result.HasOutputs && len(result.Outputs) == 0 { // outputs may be sensitive and are read again after a restart
-		note.Result = result
-		if err := writeResult(st.path+".result", note); err != nil {
+		note.Step, note.Result = st.index, result
+		if err := appendJournal(j.dir, false, entry{Result: &note}); err != nil {
 			r.log.Warn("result of a Step cannot be written", "job", j.Job, "step", st.kind, "error", err)
 		}
 	}
@@ -190,7 +200,7 @@ func tidyText(text string, limit int) string {
 // Step calls it, and never while a command runs.
 func (st *step) say(text string) {
 	if st.spool == nil {
-		if err := os.MkdirAll(st.job.dir, 0o700); err != nil {
+		if err := st.makeFolder(); err != nil {
 			return
 		}
 		spool, err := process.OpenSpool(st.path + ".spool")
@@ -208,6 +218,18 @@ func (st *step) say(text string) {
 		}
 	}
 	st.ship.poke()
+}
+
+// makeFolder makes the folder of the Attempt, for what is said before the first entry of its journal.
+func (st *step) makeFolder() error {
+	r := st.ship.r
+	r.mu.Lock()
+	written := st.job.written
+	r.mu.Unlock()
+	if written || exists(st.job.dir) {
+		return nil
+	}
+	return r.home.makeJob(st.job.name)
 }
 
 // closeSpool gives the spool to whoever writes next.
