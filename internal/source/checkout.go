@@ -191,7 +191,7 @@ func (c *checkout) write(ctx context.Context, m *module) error {
 		err = c.readTree(ctx, m)
 	}
 	if err != nil {
-		return c.mirror.meaningOfWrite(err)
+		return c.meaningOfWrite(err, m)
 	}
 	for _, sub := range c.below {
 		if err := sub.write(ctx, m); err != nil {
@@ -201,14 +201,15 @@ func (c *checkout) write(ctx context.Context, m *module) error {
 	return nil
 }
 
-// meaningOfWrite turns a git that could not write into src into a fault.
-func (m *mirror) meaningOfWrite(err error) error {
+// meaningOfWrite turns a git that could not write into src into a fault. Git does not always say that the
+// disk is full, and it takes away what it could not finish: so the room that is left is looked at, too.
+func (c *checkout) meaningOfWrite(err error, m *module) error {
 	var failed *gitError
 	if !errors.As(err, &failed) {
 		return err
 	}
-	m.tell(failed.stderr)
-	if saysFull(err) {
+	c.mirror.tell(failed.stderr)
+	if saysFull(err) || noRoom(m.dir, c.bytes) {
 		return diskFull().WithCause(err)
 	}
 	return fault.New(fault.Failed, "checkout_failed", "git cannot write the files of the source").

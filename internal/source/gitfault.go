@@ -27,7 +27,7 @@ var complaints = []struct {
 		return fault.New(fault.Forbidden, "source_auth", "%s does not let the Runner in", where).
 			WithHint("give the Runner's host a key or a credential helper for it, and that user the right to read")
 	}},
-	{[]string{"transport 'http' not allowed", "transport 'git' not allowed", "transport '"}, func(where string) *fault.Fault {
+	{[]string{"transport '", "not supported or disabled in libcurl"}, func(where string) *fault.Fault {
 		return fault.New(fault.Invalid, "bad_url", "%s leads to a protocol that is not safe", where).
 			WithHint("use an https or ssh URL that does not redirect elsewhere")
 	}},

@@ -113,6 +113,9 @@ func (m *module) place(ctx context.Context, b base, r Request) (dir string, err 
 	if err := m.forgetIndexes(b.indexes()); err != nil {
 		return "", err
 	}
+	if err := m.removeAll(before.Tree, tree); err != nil { // first, since a full disk may need the room
+		return "", err
+	}
 	if err := b.write(ctx, m); err != nil {
 		return "", err
 	}
@@ -127,13 +130,8 @@ func (m *module) place(ctx context.Context, b base, r Request) (dir string, err 
 	if err := m.save(record{Tree: m.placed.Tree, Extra: union(before.Extra, extra)}); err != nil {
 		return "", err
 	}
-	keep := union(tree, extra)
-	for _, name := range union(before.Tree, before.Extra) {
-		if _, kept := slices.BinarySearch(keep, name); !kept {
-			if err := m.remove(name); err != nil {
-				return "", err
-			}
-		}
+	if err := m.removeAll(before.Extra, union(tree, extra)); err != nil {
+		return "", err
 	}
 	for _, name := range extra {
 		if err := m.write(name, contents[name].Contents); err != nil {
@@ -324,6 +322,18 @@ func (m *module) placeOnce(name string, write func(io.Writer) error) error {
 		return err
 	}
 	return m.write(name, text.String())
+}
+
+// removeAll takes away those placed files that are not to be kept. Both lists are sorted.
+func (m *module) removeAll(placed, keep []string) error {
+	for _, name := range placed {
+		if _, kept := slices.BinarySearch(keep, name); !kept {
+			if err := m.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // remove takes a placed file away, and the folders above it that are empty then. What became a folder

@@ -55,4 +55,14 @@ func acquire(ctx context.Context, path string, mode lockMode) (*fileLock, error)
 
 func (l *fileLock) release() { _ = l.file.Close() }
 
+// noRoom tells whether a disk has less room than a source may need.
+func noRoom(dir string, bytes int64) bool {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return false
+	}
+	free := disk.Bavail * uint64(disk.Bsize) //nolint:gosec,unconvert // a block has no negative size
+	return free < uint64(bytes) || disk.Files > 0 && disk.Ffree == 0
+}
+
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
