@@ -241,8 +241,9 @@ func TestDiskFull(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Unmount(disk, 0) })
 	r := newRepository(t)
 	noise := make([]byte, 900<<10)
+	other := make([]byte, len(noise))
 	for i := range noise {
-		noise[i] = byte(rand.Uint32())
+		noise[i], other[i] = byte(rand.Uint32()), byte(rand.Uint32())
 	}
 	r.commit(map[string]string{"small": "1"})
 	h := newHost(t, source.Config{})
@@ -257,6 +258,6 @@ func TestDiskFull(t *testing.T) {
 	h.holds(map[string]string{"small": "2", "terraform.tfstate": "state"})
 
 	full := newHost(t, source.Config{MirrorsDir: filepath.Join(disk, "mirrors")})
-	r.commit(map[string]string{"large": string(noise), "larger": string(noise[1:]) + "!"})
+	r.commit(map[string]string{"large": string(noise), "larger": string(other)})
 	full.refused("disk_full", gitSource(r.url(), "main"))
 }
