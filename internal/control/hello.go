@@ -170,6 +170,9 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 	if err != nil {
 		return g, err
 	}
+	if runner.ID != s.runnerID { // it was asked for by name
+		return g, &wire.CloseError{Code: wire.CloseUnknown, Reason: wire.CloseUnknown.Sentence()}
+	}
 	s.runner = runner.Name
 	instance, err := c.instanceFor(tx, s, runner)
 	if err != nil {

@@ -1,0 +1,237 @@
+package control
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// later is past every lease, and recovered past every recovery window.
+func later() time.Time     { return time.Now().Add(2 * time.Minute) }
+func recovered() time.Time { return time.Now().Add(time.Hour) }
+
+const changingText = stackText + `---
+{kind: Module, stack: prod, namespace: net, name: change, script: {run: 'true'}}
+`
+
+func TestLeaseLostBeforeAChangingStepGoesToAnother(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/change", work.Run)
+	old := a.take()
+	a.print(old.Ref, 0, 1, 2)
+	expect[*wire.LogAck](a)
+	a.cut()
+	if got := s.job(j.ID); got.Status != work.Claimed {
+		t.Fatalf("a cut connection alone made it %s", got.Status)
+	}
+	b := s.fake(r, "b").online(s)
+	s.must(s.c.endDue(context.Background(), later()))
+	step := b.take()
+	if step.Attempt != 2 {
+		t.Fatalf("attempt %d", step.Attempt)
+	}
+
+	// The lost one comes back: it is told so, and its log and result are kept without moving the Job.
+	a.hello.Journal = []wire.Held{{Ref: old.Ref, Step: 0, Running: true}}
+	a.online(s)
+	if v := a.welcome.Jobs[0]; v.Fate != wire.Superseded || len(v.Acks) != 1 || v.Acks[0].Next != 3 {
+		t.Fatalf("verdict: %+v", v)
+	}
+	a.print(old.Ref, 0, 3, 3)
+	a.finish(old.Ref, 0, 5, work.StepResult{Status: work.StepFailed})
+	if ack := expect[*wire.StepAck](a); ack.Ref != old.Ref {
+		t.Fatalf("acked %+v", ack)
+	}
+	expect[*wire.Drop](a)
+	b.run(step, 1, work.StepResult{})
+	b.run(expect[*wire.RunStep](b), 1, work.StepResult{})
+	done := s.until(j.ID, work.Succeeded)
+	if len(done.Losses) != 1 || done.Losses[0].Instance != "a" {
+		t.Fatalf("losses: %+v", done.Losses)
+	}
+	byAttempt := map[int]int{}
+	for _, l := range s.log(j.ID) {
+		byAttempt[l.Attempt]++
+	}
+	if byAttempt[1] != 5 || byAttempt[2] != 2 {
+		t.Fatalf("lines by attempt: %v", byAttempt)
+	}
+}
+
+// changing brings a Job into its changing Step.
+func changing(s *server, f *fake) (*work.Job, *wire.RunStep) {
+	s.t.Helper()
+	j := s.submit("prod/net/change", work.Run)
+	f.run(f.take(), 0, work.StepResult{})
+	step := expect[*wire.RunStep](f)
+	f.start(step.Ref, step.Step)
+	eventually(s.t, "the step runs", func() bool { return s.job(j.ID).Steps[1].Status == work.StepRunning })
+	return j, step
+}
+
+func TestLeaseLostDuringAChangingStepWaitsForItsInstance(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j, step := changing(s, a)
+	a.cut()
+	b := s.fake(r, "b").online(s)
+	s.must(s.c.endDue(context.Background(), later()))
+	s.until(j.ID, work.Interrupted)
+
+	a.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	a.online(s)
+	if v := a.welcome.Jobs[0]; v.Fate != wire.Continue || v.Next != 1 || v.Spec == nil {
+		t.Fatalf("verdict: %+v", v)
+	}
+	s.until(j.ID, work.Running)
+	a.print(step.Ref, 1, 1, 2)
+	a.finish(step.Ref, 1, 2, work.StepResult{})
+	if done := s.until(j.ID, work.Succeeded); done.Attempt != 1 || len(done.Losses) != 0 {
+		t.Fatalf("job: %+v", done)
+	}
+	select {
+	case m := <-b.in:
+		t.Fatalf("the other instance got %T", m)
+	default:
+	}
+}
+
+func TestRecoveryWindowPasses(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j, step := changing(s, a)
+	a.cut()
+	s.must(s.c.endDue(context.Background(), later()))
+	s.must(s.c.endDue(context.Background(), later()))
+	s.until(j.ID, work.Interrupted)
+	s.must(s.c.endDue(context.Background(), recovered()))
+	b := s.fake(r, "b").online(s)
+	again := b.take()
+	if again.Attempt != 2 || again.Step != 0 {
+		t.Fatalf("again: %+v", again)
+	}
+	a.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	a.online(s)
+	if v := a.welcome.Jobs[0]; v.Fate != wire.Superseded {
+		t.Fatalf("verdict: %+v", v)
+	}
+	a.finish(step.Ref, 1, 0, work.StepResult{})
+	expect[*wire.StepAck](a)
+	if got := s.job(j.ID); got.Attempt != 2 || got.Status != work.Claimed {
+		t.Fatalf("the old result moved the job: %+v", got)
+	}
+}
+
+func TestInstanceThatIsStillThereIsToldOfTheLoss(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/change", work.Run)
+	step := a.take()
+	a.start(step.Ref, 0)
+	s.until(j.ID, work.Running)
+	s.must(s.c.endDue(context.Background(), later()))
+	if c := expect[*wire.Cancel](a); c.Ref != step.Ref || c.Mode != work.Graceful {
+		t.Fatalf("cancel: %+v", c)
+	}
+	if again := expect[*wire.Offer](a); again.Attempt != 2 {
+		t.Fatalf("offer: %+v", again)
+	}
+	a.finish(step.Ref, 0, 0, work.StepResult{Status: work.StepCanceled})
+	expect[*wire.StepAck](a)
+	expect[*wire.Drop](a)
+}
+
+func TestInterruptedJobResumesWhenItsInstanceSpeaksOfIt(t *testing.T) {
+	s := newWorld(t).serve(Limits{Heartbeat: 90 * time.Millisecond})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j, step := changing(s, a)
+	s.must(s.c.endDue(context.Background(), later()))
+	s.until(j.ID, work.Interrupted)
+	a.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref}})
+	s.until(j.ID, work.Running)
+}
+
+func TestPoisonedJobFails(t *testing.T) {
+	s := newWorld(t).serve(Limits{MaxAttempts: 2})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/change", work.Run)
+	for range 2 {
+		a.take()
+		a.cut()
+		a.online(s) // with an empty journal: it lost everything
+	}
+	done := s.until(j.ID, work.Failed)
+	if done.Failure.Code != "too_many_attempts" || len(done.Losses) != 2 {
+		t.Fatalf("job: %+v", done)
+	}
+}
+
+func TestYoungServerEndsNoLease(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/change", work.Run)
+	a.take()
+	a.cut()
+	s.c.upSince.Store(later().UnixNano())
+	s.must(s.c.endDue(context.Background(), later().Add(30*time.Second)))
+	if got := s.job(j.ID); got.Status != work.Claimed {
+		t.Fatalf("job is %s", got.Status)
+	}
+	s.must(s.c.endDue(context.Background(), later().Add(time.Minute)))
+	s.until(j.ID, work.Queued)
+}
+
+func TestPausedServerWaitsALeaseAgain(t *testing.T) {
+	c := New(Config{Log: testLog(t)})
+	var sw sweeper
+	now := time.Now()
+	c.noticePause(&sw, now)
+	c.noticePause(&sw, now.Add(time.Second))
+	if c.upSince.Load() != 0 {
+		t.Fatal("a second is no pause")
+	}
+	c.noticePause(&sw, now.Add(time.Minute))
+	if c.upSince.Load() != now.Add(time.Minute).UnixNano() {
+		t.Fatal("the pause went unnoticed")
+	}
+}
+
+func TestDueEvents(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		job  work.Job
+		want work.Event
+	}{
+		"lease over":    {work.Job{Status: work.Running, Attempt: 3, LeaseUntil: now}, work.LeaseLost{}},
+		"lease holds":   {work.Job{Status: work.Running, LeaseUntil: now.Add(1)}, nil},
+		"no lease":      {work.Job{Status: work.Running}, nil},
+		"window over":   {work.Job{Status: work.Interrupted, RecoverUntil: now}, work.RecoveryOver{}},
+		"approval over": {work.Job{Status: work.AwaitingApproval, ApproveUntil: now}, work.ApprovalExpired{}},
+		"for ever":      {work.Job{Status: work.AwaitingApproval}, nil},
+		"over":          {work.Job{Status: work.Succeeded, LeaseUntil: now}, nil},
+	} {
+		got := dueEvent(&c.job, now)
+		if (got == nil) != (c.want == nil) || (got != nil && got.Name() != c.want.Name()) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

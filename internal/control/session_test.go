@@ -1,0 +1,287 @@
+package control
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+func TestHelloIsRefusedWithTheRightCode(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	theirs := s.runner(s.stranger(), catalog.RunnerSpec{})
+	for name, c := range map[string]struct {
+		change func(f *fake)
+		want   wire.CloseCode
+	}{
+		"unknown runner":                 {func(f *fake) { f.runner.ID = "nobody" }, wire.CloseUnknown},
+		"runner by name":                 {func(f *fake) { f.runner.ID = r.Name }, wire.CloseUnknown},
+		"runner of another organization": {func(f *fake) { f.runner.ID = theirs.ID }, wire.CloseUnknown},
+		"too old":                        {func(f *fake) { f.hello.Capability = wire.OldestCapability - 1 }, wire.CloseCapability},
+		"too new":                        {func(f *fake) { f.hello.Capability = wire.Capability + 1 }, wire.CloseCapability},
+		"short key":                      {func(f *fake) { f.hello.Key = "x" }, wire.CloseProtocol},
+		"no instance":                    {func(f *fake) { f.hello.Instance = " " }, wire.CloseProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := s.fake(r, "a")
+			c.change(f)
+			if code := wire.CodeOf(f.dial(s)); code != c.want {
+				t.Fatalf("closed with %v, want %v", code, c.want)
+			}
+		})
+	}
+}
+
+func TestSameKeyTakesTheSessionOver(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	first := s.fake(r, "a").online(s)
+	second := s.fake(r, "a").online(s)
+	if code := first.closed(); code != wire.CloseReplaced {
+		t.Fatalf("the first was closed with %v", code)
+	}
+	s.scripts(s.owner(), 1)
+	s.submit("prod/net/m0", work.Run)
+	second.take()
+}
+
+func TestAnotherProcessOfTheSameNameIsRefused(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	first := s.fake(r, "a").online(s)
+	second := s.fake(r, "a")
+	second.hello.Key = "another key 0123456789"
+	if code := wire.CodeOf(second.dial(s)); code != wire.CloseDuplicate {
+		t.Fatalf("closed with %v", code)
+	}
+	first.cut()
+	eventually(t, "the first is gone", func() bool { return s.c.sessions.size() == 0 })
+	if err := second.dial(s); err != nil {
+		t.Fatalf("still refused: %v", err)
+	}
+}
+
+func TestRunnerThatAllowsOneInstance(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.fake(r, "a").online(s)
+	if code := wire.CodeOf(s.fake(r, "b").dial(s)); code != wire.CloseSingle {
+		t.Fatalf("closed with %v", code)
+	}
+	_, err := s.c.UpdateRunner(context.Background(), s.owner(), r.ID, catalog.RunnerSpec{Name: "edge", IsAssignedToAllModules: true, AllowMultipleInstances: true})
+	s.must(err)
+	s.fake(r, "b").online(s)
+}
+
+func TestDisabledRunnerConnectsAndGetsNothing(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{IsDisabled: true})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/m0", work.Run)
+	eventually(t, "the job says why it waits", func() bool { return s.job(j.ID).Wait.Code == work.WaitRunnerDisabled })
+	_, err := s.c.UpdateRunner(context.Background(), s.owner(), "edge", catalog.RunnerSpec{Name: "edge", IsAssignedToAllModules: true})
+	s.must(err)
+	f.take()
+}
+
+func TestMessageAboutAnothersJobEndsTheSession(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(Limits{})
+	mine := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	theirs := s.runner(s.stranger(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.scripts(s.owner(), 1)
+	s.scripts(s.stranger(), 1)
+	f := s.fake(mine, "a").online(s)
+	j := s.submit("prod/net/m0", work.Run)
+	step := f.take()
+	f.start(step.Ref, 0)
+	s.until(j.ID, work.Running)
+	for name, intruder := range map[string]*fake{"same runner": s.fake(mine, "b"), "another organization, same names": s.fake(theirs, "a")} {
+		for what, m := range map[string]func() wire.Message{
+			"log":   func() wire.Message { b, _ := wire.PackRecords(step.Ref, 0, records(0, 1, 1)); return b },
+			"start": func() wire.Message { return &wire.StepStarted{Ref: step.Ref, At: time.Now()} },
+			"result": func() wire.Message {
+				return &wire.StepFinished{Ref: step.Ref, Result: work.StepResult{Status: work.StepFailed}}
+			},
+			"no such job": func() wire.Message {
+				return &wire.StepStarted{Ref: wire.Ref{Job: "nothing", Attempt: 1}, At: time.Now()}
+			},
+		} {
+			intruder.online(s)
+			intruder.send(m())
+			if code := intruder.closed(); code != wire.CloseForbidden {
+				t.Fatalf("%s, %s: closed with %v", name, what, code)
+			}
+			eventually(t, "it is gone", func() bool { return s.c.sessions.size() == 1 })
+		}
+	}
+	if got := s.job(j.ID); got.Status != work.Running || len(s.log(j.ID)) != 0 {
+		t.Fatalf("the job was touched: %+v", got)
+	}
+}
+
+func TestHeartbeatRenewsOnlyTheLeasesOfItsOwnJobs(t *testing.T) {
+	s := newWorld(t).serve(Limits{Heartbeat: 90 * time.Millisecond})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.scripts(s.owner(), 2)
+	a, b := s.fake(r, "a").online(s), (*fake)(nil)
+	j := s.submit("prod/net/m0", work.Run)
+	step := a.take()
+	b = s.fake(r, "b").online(s)
+	other := s.submit("prod/net/m1", work.Run)
+	others := b.take()
+	lease := s.job(j.ID).LeaseUntil
+	foreign := s.job(other.ID).LeaseUntil
+	a.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref, others.Ref}})
+	eventually(t, "the lease is renewed", func() bool { return s.job(j.ID).LeaseUntil.After(lease) })
+	if got := s.job(other.ID).LeaseUntil; !got.Equal(foreign) {
+		t.Fatalf("the lease of another's job moved from %v to %v", foreign, got)
+	}
+}
+
+func TestJournalIsReconciled(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 3)
+	f := s.fake(r, "a")
+	f.hello.Capacity = 3
+	f.online(s)
+	kept, lost := s.submit("prod/net/m0", work.Run), s.submit("prod/net/m1", work.Run)
+	var keptStep *wire.RunStep
+	for range 2 {
+		if m := f.take(); m.Job == kept.ID {
+			keptStep = m
+		}
+	}
+	f.print(keptStep.Ref, 0, 1, 4)
+	expect[*wire.LogAck](f)
+	f.cut()
+
+	f.hello.Journal = []wire.Held{
+		{Ref: keptStep.Ref, Step: 0, Running: true},
+		{Ref: wire.Ref{Job: "nothing", Attempt: 1}},
+	}
+	f.online(s)
+	verdicts := map[string]wire.Verdict{}
+	for _, v := range f.welcome.Jobs {
+		verdicts[v.Job] = v
+	}
+	v := verdicts[kept.ID]
+	if v.Fate != wire.Continue || v.Spec == nil || v.Next != 0 || len(v.Acks) != 1 || v.Acks[0].Next != 5 {
+		t.Fatalf("kept: %+v", v)
+	}
+	if verdicts["nothing"].Fate != wire.Unknown {
+		t.Fatalf("unknown: %+v", verdicts["nothing"])
+	}
+	again := f.take() // what it knew nothing of was queued again at once
+	if again.Job != lost.ID || again.Attempt != 2 {
+		t.Fatalf("lost job came back as %+v", again.Ref)
+	}
+	if l := s.job(lost.ID).Losses; len(l) != 1 || l[0].Attempt != 1 {
+		t.Fatalf("losses: %+v", l)
+	}
+	f.run(keptStep, 4, work.StepResult{})
+}
+
+func TestResumedStepIsSentAgainWhenItsMessageWasLost(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	s.submit("prod/net/m0", work.Run)
+	step := f.take()
+	f.cut()
+	f.hello.Journal = []wire.Held{{Ref: step.Ref, Step: -1}}
+	f.online(s)
+	again := expect[*wire.RunStep](f)
+	if again.Ref != step.Ref || again.Step != 0 || again.Spec == nil {
+		t.Fatalf("sent again: %+v", again)
+	}
+}
+
+func TestServerRestartKeepsJobsAndLogs(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/m0", work.Run)
+	step := f.take()
+	f.start(step.Ref, 0)
+	f.print(step.Ref, 0, 1, 2)
+	expect[*wire.LogAck](f)
+	s.stop()
+	if code := f.closed(); code != wire.CloseShutdown {
+		t.Fatalf("closed with %v", code)
+	}
+	s = w.serve(Limits{})
+	f.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 0, Running: true}}
+	f.online(s)
+	f.print(step.Ref, 0, 1, 4) // overlaps what was acked
+	f.finish(step.Ref, 0, 4, work.StepResult{})
+	f.run(expect[*wire.RunStep](f), 1, work.StepResult{})
+	done := s.until(j.ID, work.Succeeded)
+	if len(s.log(j.ID)) != 5 || done.Attempt != 1 {
+		t.Fatalf("%d lines, attempt %d", len(s.log(j.ID)), done.Attempt)
+	}
+}
+
+func TestDrainingInstanceTakesNothing(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	views, err := s.c.Instances(context.Background(), s.owner(), "edge")
+	s.must(err)
+	if len(views) != 1 || views[0].State != InstanceOnline {
+		t.Fatalf("instances: %+v", views)
+	}
+	s.must(s.c.SetDraining(context.Background(), s.owner(), views[0].ID, true))
+	if expect[*wire.Drain](f).Resume {
+		t.Fatal("told to resume")
+	}
+	j := s.submit("prod/net/m0", work.Run)
+	eventually(t, "the job says why it waits", func() bool { return s.job(j.ID).Wait.Code == work.WaitDraining })
+	f.cut()
+	f.online(s) // it holds over a restart
+	if expect[*wire.Drain](f).Resume {
+		t.Fatal("told to resume")
+	}
+	s.must(s.c.SetDraining(context.Background(), s.owner(), views[0].ID, false))
+	f.take()
+}
+
+func TestDeletedRunnerLosesItsSession(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	f := s.fake(r, "a").online(s)
+	s.must(s.c.DeleteRunner(context.Background(), s.owner(), "edge"))
+	if code := f.closed(); code != wire.CloseUnknown {
+		t.Fatalf("closed with %v", code)
+	}
+	if code := wire.CodeOf(f.dial(s)); code != wire.CloseUnknown {
+		t.Fatalf("refused with %v", code)
+	}
+}
+
+func TestPresenceIsWrittenInBatches(t *testing.T) {
+	s := newWorld(t).serve(Limits{Heartbeat: 60 * time.Millisecond})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.fake(r, "a").online(s)
+	seen := func() (at time.Time) {
+		s.must(s.store.View(context.Background(), func(tx *store.Tx) error {
+			i, err := tx.InstanceByName(r.ID, "a")
+			at = i.LastSeen
+			return err
+		}))
+		return at
+	}
+	before := seen()
+	eventually(t, "the instance is touched", func() bool { return seen().After(before) })
+}
