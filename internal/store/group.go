@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
@@ -147,20 +148,24 @@ func (g *group) pass() bool {
 }
 
 // perform runs fn within the open transaction, opening one when there is none. What fn did is undone when it fails,
-// and only that: the first one is undone with the transaction, the others to their savepoint.
+// and only that: the first one is undone with the transaction, the others to their savepoint. But where SQLite itself gave up the
+// transaction (a full disk), it is over for all in it.
 func (g *group) perform(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	undo, err := g.enter()
 	if err != nil {
 		return g.d.explain(err)
 	}
-	ok := false
+	ok, tx := false, newTx(ctx, g.session, g.d, true)
 	defer func() {
-		if !ok {
+		switch {
+		case tx.broken != nil:
+			g.end(tx.broken)
+		case !ok:
 			undo()
 		}
 	}()
-	if err := fn(newTx(ctx, g.session, g.d, true)); err != nil {
-		return err
+	if err := fn(tx); err != nil || tx.broken != nil {
+		return cmp.Or(tx.broken, err)
 	}
 	if g.members.size > 0 {
 		if err := g.session.do("RELEASE one"); err != nil {
@@ -200,7 +205,7 @@ func (g *group) undoAll() { g.end(nil) }
 
 // end rolls the transaction back and tells its members why.
 func (g *group) end(why error) {
-	// SQLite may have rolled back by itself already (a full disk): then this fails, which is as good.
+	// SQLite may have rolled back by itself already: then this fails, which is as good.
 	_ = g.session.do("ROLLBACK")
 	g.answer(why)
 }

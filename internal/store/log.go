@@ -193,7 +193,7 @@ func (tx *Tx) LogChunks(job string, after int64, limit int) ([]LogChunk, error) 
 	for i, c := range chunks {
 		c, trimErr := trimmed(c, after)
 		err = errors.Join(err, trimErr)
-		if c.Data[0] == rawFrame {
+		if len(c.Data) > 0 && c.Data[0] == rawFrame {
 			c.Data = frame(c.Data[1:])
 		}
 		chunks[i] = c

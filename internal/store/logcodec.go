@@ -94,7 +94,7 @@ func unframe(data []byte) ([]byte, error) {
 
 // appendRun puts records of one Step, with sequence numbers from seq on, behind a chunk.
 func appendRun(chunk []byte, attempt, step int, seq uint64, records []work.Record) []byte {
-	last := records[0].Time.UnixMicro()
+	last := recordTime(&records[0])
 	chunk = binary.AppendUvarint(chunk, uint64(attempt))
 	chunk = binary.AppendUvarint(chunk, uint64(step))
 	chunk = binary.AppendUvarint(chunk, seq)
@@ -106,13 +106,20 @@ func appendRun(chunk []byte, attempt, step int, seq uint64, records []work.Recor
 		if r.Partial {
 			head |= 4
 		}
-		now := r.Time.UnixMicro()
+		now := recordTime(r)
 		chunk = binary.AppendUvarint(chunk, head)
 		chunk = binary.AppendVarint(chunk, now-last)
 		chunk = append(chunk, r.Data...)
 		last = now
 	}
 	return chunk
+}
+
+// recordTime gives the time of a record, moved into the years 1 to 9999: a host's clock may say anything, but what is
+// stored must be fit for JSON.
+func recordTime(r *work.Record) int64 {
+	const first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+	return min(max(r.Time.UnixMicro(), first), last)
 }
 
 // appendLines puts lines of any Steps behind a chunk.

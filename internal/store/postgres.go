@@ -27,6 +27,8 @@ const (
 	// strayAfter ends a transaction of a Server that stopped in the middle of it, since its locks and its place
 	// among the running transactions hold up others.
 	strayAfter = 30 * time.Second
+	// connectMost is how long connecting may take where the URL says nothing of it.
+	connectMost = 10 * time.Second
 )
 
 // postgresDB is the PostgreSQL backend.
@@ -44,6 +46,9 @@ func openPostgres(ctx context.Context, url string, log *slog.Logger) (backend, e
 	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "legwork"
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectMost
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", strayAfter.Milliseconds()))

@@ -15,14 +15,20 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"legwork/internal/fault"
 )
 
 // Open opens the database and brings its schema up to date. url is a path of a SQLite file, or a
 // postgres:// URL. A database that is damaged, or newer than this program, is refused with a sentence.
 func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	open := openSQLite
-	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
+	switch scheme, _, ok := strings.Cut(url, "://"); {
+	case ok && (scheme == "postgres" || scheme == "postgresql"):
 		open = openPostgres
+	case ok || url == "":
+		return nil, fault.New(fault.Invalid, "database_url", "the database is not one that this program knows").
+			WithHint("name a file for SQLite, or write postgres://user:password@host:5432/name?sslmode=require")
 	}
 	b, err := open(ctx, url, log)
 	if err != nil {
@@ -50,13 +56,14 @@ func (s *Store) Ping(ctx context.Context) error { return s.backend.ping(ctx) }
 
 // Update runs fn in a transaction that writes and returns when it is durable. fn may be run again
 // when the database asks for it, so it has no effects but on tx, and it does nothing slow: others wait for
-// it. In SQLite many small Updates that meet share one commit; an error of fn undoes its own writes alone.
-// An Update whose ctx ends before it began is not run.
+// it, and an Update inside fn would wait for ever. In SQLite many small Updates that meet share one commit; an
+// error of fn undoes its own writes alone. An Update whose ctx ends before it began is not run.
 func (s *Store) Update(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.backend.update(ctx, fn)
 }
 
-// View runs fn in a transaction that reads one consistent state.
+// View runs fn in a transaction that reads one consistent state. It is short, too: it has one of few connections, and keeps
+// the database from tidying up.
 func (s *Store) View(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.backend.view(ctx, fn)
 }

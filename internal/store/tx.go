@@ -22,6 +22,7 @@ type Tx struct {
 	writes bool
 	events int64 // appended so far
 	again  bool  // the database wants the transaction to be run anew
+	broken error // the database gave the transaction up: what follows would run outside of it
 }
 
 // querier runs statements: a *sql.Tx, or a session of SQLite.
@@ -64,6 +65,9 @@ func (tx *Tx) forUpdate() string {
 
 // exec runs a statement and tells how many rows it changed.
 func (tx *Tx) exec(query string, args ...any) (int64, error) {
+	if tx.broken != nil {
+		return 0, tx.broken
+	}
 	r, err := tx.q.ExecContext(tx.ctx, query, args...)
 	if err != nil {
 		return 0, tx.failed(err)
@@ -77,10 +81,14 @@ func (tx *Tx) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	if tx.d.trouble(err) == meetsAnother {
+	explained := tx.d.explain(err)
+	switch tx.d.trouble(err) {
+	case meetsAnother:
 		tx.again = true
+	case full, unreachable, damaged:
+		tx.broken = explained
 	}
-	return tx.d.explain(err)
+	return explained
 }
 
 // guarded runs one statement that may break a rule of the schema. After such a failure the
@@ -109,6 +117,9 @@ type row interface{ Scan(dest ...any) error }
 
 // list gives all rows of a query.
 func list[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+	if tx.broken != nil {
+		return nil, tx.broken
+	}
 	rows, err := tx.q.QueryContext(tx.ctx, query, args...)
 	if err != nil {
 		return nil, tx.failed(err)

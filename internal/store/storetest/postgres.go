@@ -137,7 +137,7 @@ func (c *cluster) run(bin string, owner *syscall.Credential) (err error) {
 		return err
 	}
 	c.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=",
-		"-c", "max_connections=200", "-c", "fsync=on", "-c", "shared_buffers=32MB")
+		"-c", "max_connections=200", "-c", "fsync=on", "-c", "shared_buffers=32MB", "-c", "deadlock_timeout=50ms")
 	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = c.dir, c.log, c.log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner, Pdeathsig: syscall.SIGINT, Setpgid: true}
 	started := make(chan error)
