@@ -41,8 +41,9 @@ func serveGit(t *testing.T, dir string, start func(*httptest.Server)) *gitServer
 		t.Fatal(err)
 	}
 	backend := &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(program)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
+		Path:   filepath.Join(strings.TrimSpace(string(program)), "git-http-backend"),
+		Stderr: io.Discard,
+		Env:    []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
 	}
 	s := &gitServer{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

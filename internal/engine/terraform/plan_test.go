@@ -174,3 +174,20 @@ func mustText(t *testing.T, p *planReader) []byte {
 	}
 	return data
 }
+
+// BenchmarkPlan reads a plan of 1,000 resources.
+func BenchmarkPlan(b *testing.B) {
+	var list []string
+	for i := range 1000 {
+		list = append(list, resourceJSON(fmt.Sprint("module.a.t.r", i), "managed", `{"actions":["update"],"before":{"id":"i-0123456789","tags":{"a":"b","c":"d"}},`+
+			`"after":{"id":"i-0123456789","tags":{"a":"b","c":"e"},"list":[1,2,3]},"after_sensitive":{"list":[false]},"after_unknown":{"arn":true}}`))
+	}
+	text := planOf(list...)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := reader("a secret value").read(strings.NewReader(text)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

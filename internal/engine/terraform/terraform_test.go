@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
@@ -274,4 +277,75 @@ func numbers(t *testing.T, text string) (v any) {
 		t.Fatalf("%q: %v", text, err)
 	}
 	return v
+}
+
+// TestInitDuringApply installs a provider into the cache while another Job runs from it.
+func TestInitDuringApply(t *testing.T) {
+	each(t, func(t *testing.T, s enginetest.Subject) {
+		cache := t.TempDir()
+		trace := filepath.Join(t.TempDir(), "trace")
+		busy := provided(t, s, cache)
+		busy.Write(map[string]string{"trace.tf": fmt.Sprintf("resource \"legwork_thing\" \"slow\" {\n  do = \"2s\"\n  trace = %q\n}\n", trace)})
+		busy.Must(work.StepInit, work.StepPlan)
+		done := make(chan enginetest.Outcome, 1)
+		go func() { done <- busy.Step(work.StepApply) }()
+		begun(t, trace)
+		other := provided(t, s, cache)
+		other.Must(work.StepInit, work.StepPlan, work.StepApply)
+		if out := <-done; out.Err != nil || out.Result.Status != work.StepSucceeded {
+			t.Errorf("the apply that was under way: %v\n%s", out.Err, out.Log)
+		}
+	})
+}
+
+// TestHangingApply stops an apply that hangs, as a graceful cancel does.
+func TestHangingApply(t *testing.T) {
+	each(t, func(t *testing.T, s enginetest.Subject) {
+		b := provided(t, s, "")
+		trace := filepath.Join(t.TempDir(), "trace")
+		b.Write(map[string]string{"hang.tf": fmt.Sprintf("resource \"legwork_thing\" \"hangs\" {\n  do = \"hang\"\n  trace = %q\n}\n", trace)})
+		b.Must(work.StepInit, work.StepPlan)
+		c, _, err := b.Engine.Command(t.Context(), work.StepApply, b.Workspace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
+		cmd.Dir, cmd.Env, cmd.SysProcAttr = b.Dir, c.Env, &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := false
+		defer func() {
+			if !ended {
+				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			}
+		}()
+		begun(t, trace)
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		err = cmd.Wait()
+		if ended = true; err == nil {
+			t.Error("an apply that was stopped says that it succeeded")
+		}
+		b.Setenv("TF_VAR_value=v1")
+		if p := b.Must(work.StepPlanDestroy).Result.Plan; p.Destroy < 1 {
+			t.Errorf("what was done before the stop is not in the state: %+v", p)
+		}
+	})
+}
+
+// begun waits until the test provider has begun its work.
+func begun(t *testing.T, trace string) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		if text, _ := os.ReadFile(trace); strings.Contains(string(text), "create begins") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the provider does not begin")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }
