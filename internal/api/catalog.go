@@ -11,23 +11,26 @@ import (
 	"legwork/internal/store"
 )
 
-type byID struct {
+// ByID names one thing. It is exported, as the two below are, because the library sets only what is.
+type ByID struct {
 	ID string `path:"id" maxLength:"300" doc:"The id or the name; a path may be escaped."`
 }
 
-type byStack struct {
+// ByStack names a Namespace.
+type ByStack struct {
 	Stack string `path:"stack" maxLength:"100"`
 	Name  string `path:"name" maxLength:"100"`
 }
 
-type byNamespace struct {
+// ByNamespace names a Module.
+type ByNamespace struct {
 	Stack     string `path:"stack" maxLength:"100"`
 	Namespace string `path:"namespace" maxLength:"100"`
 	Name      string `path:"name" maxLength:"100"`
 }
 
-func (in byStack) path() string     { return catalog.NamespacePath(in.Stack, in.Name) }
-func (in byNamespace) path() string { return catalog.ModulePath(in.Stack, in.Namespace, in.Name) }
+func (in ByStack) path() string     { return catalog.NamespacePath(in.Stack, in.Name) }
+func (in ByNamespace) path() string { return catalog.ModulePath(in.Stack, in.Namespace, in.Name) }
 
 func (s *Server) registerCatalog(h huma.API) {
 	handle(s, h, operation("get-organization", http.MethodGet, "/organization", "Organization", "The Organization of the token"), s.organization)
@@ -37,12 +40,12 @@ func (s *Server) registerCatalog(h huma.API) {
 			return answerList(s.Control.Stacks(ctx, actor))
 		})
 	handle(s, h, operation("get-stack", http.MethodGet, "/stacks/{id}", "Stacks", "One Stack"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*body[catalog.Stack], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Stack], error) {
 			return answer(s.Control.Stack(ctx, actor, in.ID))
 		})
 	handle(s, h, operation("put-stack", http.MethodPut, "/stacks/{id}", "Stacks", "Create or change a Stack, by name"), s.putStack)
 	handle(s, h, operation("delete-stack", http.MethodDelete, "/stacks/{id}", "Stacks", "Delete a Stack that holds nothing"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*none, error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return nil, s.Control.DeleteStack(ctx, actor, in.ID)
 		})
 
@@ -59,20 +62,20 @@ func (s *Server) registerNamespaces(h huma.API) {
 		return nil, s.Control.DeleteNamespace(ctx, actor, path)
 	}
 	handle(s, h, operation("get-namespace-by-id", http.MethodGet, "/namespaces/{id}", "Namespaces", "One Namespace, by id"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*body[catalog.Namespace], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Namespace], error) {
 			return get(ctx, actor, in.ID)
 		})
 	handle(s, h, operation("get-namespace", http.MethodGet, "/namespaces/{stack}/{name}", "Namespaces", "One Namespace"),
-		func(ctx context.Context, actor catalog.Actor, in *byStack) (*body[catalog.Namespace], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByStack) (*body[catalog.Namespace], error) {
 			return get(ctx, actor, in.path())
 		})
 	handle(s, h, operation("put-namespace", http.MethodPut, "/namespaces/{stack}/{name}", "Namespaces", "Create or change a Namespace"), s.putNamespace)
 	handle(s, h, operation("delete-namespace-by-id", http.MethodDelete, "/namespaces/{id}", "Namespaces", "Delete a Namespace that holds nothing, by id"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*none, error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return remove(ctx, actor, in.ID)
 		})
 	handle(s, h, operation("delete-namespace", http.MethodDelete, "/namespaces/{stack}/{name}", "Namespaces", "Delete a Namespace that holds nothing"),
-		func(ctx context.Context, actor catalog.Actor, in *byStack) (*none, error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByStack) (*none, error) {
 			return remove(ctx, actor, in.path())
 		})
 }
@@ -80,22 +83,22 @@ func (s *Server) registerNamespaces(h huma.API) {
 func (s *Server) registerModules(h huma.API) {
 	handle(s, h, operation("list-modules", http.MethodGet, "/modules", "Modules", "Every Module, or those of a Stack or a Namespace"), s.modules)
 	handle(s, h, operation("get-module-by-id", http.MethodGet, "/modules/{id}", "Modules", "One Module, by id"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*body[catalog.Module], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Module], error) {
 			return s.module(ctx, actor, in.ID)
 		})
 	handle(s, h, operation("get-module", http.MethodGet, "/modules/{stack}/{namespace}/{name}", "Modules", "One Module"),
-		func(ctx context.Context, actor catalog.Actor, in *byNamespace) (*body[catalog.Module], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByNamespace) (*body[catalog.Module], error) {
 			return s.module(ctx, actor, in.path())
 		})
 	put := operation("put-module", http.MethodPut, "/modules/{stack}/{namespace}/{name}", "Modules", "Create or change a Module")
 	put.MaxBodyBytes = catalog.MaxManifestFile
 	handle(s, h, put, s.putModule)
 	handle(s, h, operation("delete-module-by-id", http.MethodDelete, "/modules/{id}", "Modules", "Delete a Module, by id"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*none, error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return nil, s.Control.DeleteModule(ctx, actor, in.ID)
 		})
 	handle(s, h, operation("delete-module", http.MethodDelete, "/modules/{stack}/{namespace}/{name}", "Modules", "Delete a Module"),
-		func(ctx context.Context, actor catalog.Actor, in *byNamespace) (*none, error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByNamespace) (*none, error) {
 			return nil, s.Control.DeleteModule(ctx, actor, in.path())
 		})
 }
@@ -158,7 +161,7 @@ func (s *Server) module(ctx context.Context, actor catalog.Actor, path string) (
 }
 
 type putStackIn struct {
-	byID
+	ByID
 	Body catalog.StackSpec
 }
 
@@ -174,7 +177,7 @@ func (s *Server) putStack(ctx context.Context, actor catalog.Actor, in *putStack
 }
 
 type putNamespaceIn struct {
-	byStack
+	ByStack
 	Body catalog.NamespaceSpec
 }
 
@@ -190,7 +193,7 @@ func (s *Server) putNamespace(ctx context.Context, actor catalog.Actor, in *putN
 }
 
 type putModuleIn struct {
-	byNamespace
+	ByNamespace
 	Body catalog.ModuleSpec
 }
 

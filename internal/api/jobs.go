@@ -44,7 +44,7 @@ func (s *Server) registerJobs(h huma.API) {
 	handle(s, h, submit, s.createJob)
 	handle(s, h, operation("list-jobs", http.MethodGet, "/jobs", "Jobs", "Jobs, newest first"), s.jobs)
 	handle(s, h, operation("get-job", http.MethodGet, "/jobs/{id}", "Jobs", "One Job, by id or number"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*body[*work.Job], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[*work.Job], error) {
 			return answer(s.Control.Job(ctx, actor, in.ID))
 		})
 	handle(s, h, operation("get-job-plan", http.MethodGet, "/jobs/{id}/plan", "Jobs", "What the plan of a Job would do, resource by resource"), s.jobPlan)
@@ -119,7 +119,7 @@ func (s *Server) jobs(ctx context.Context, actor catalog.Actor, in *jobsIn) (*bo
 }
 
 type cancelIn struct {
-	byID
+	ByID
 	Body *CancelRequest
 }
 
@@ -132,7 +132,7 @@ func (s *Server) cancelJob(ctx context.Context, actor catalog.Actor, in *cancelI
 }
 
 type decideIn struct {
-	byID
+	ByID
 	Body *Decision
 }
 
@@ -148,7 +148,7 @@ type Plan struct {
 	Changes []work.ResourceChange `json:"changes" nullable:"false"`
 }
 
-func (s *Server) jobPlan(ctx context.Context, actor catalog.Actor, in *byID) (*body[Plan], error) {
+func (s *Server) jobPlan(ctx context.Context, actor catalog.Actor, in *ByID) (*body[Plan], error) {
 	changes, err := s.Control.JobPlan(ctx, actor, in.ID)
 	if changes == nil {
 		changes = []work.ResourceChange{}

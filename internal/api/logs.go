@@ -25,7 +25,7 @@ const (
 )
 
 type logsIn struct {
-	byID
+	ByID
 	After  int64  `query:"after" minimum:"0" doc:"Only what follows this position."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"Most lines of a page."`
 	Follow bool   `query:"follow" doc:"Answer with server-sent events until the Job is over."`

@@ -55,7 +55,7 @@ func (s *Server) registerRunners(h huma.API) {
 			return answerList(s.Control.Runners(ctx, actor))
 		})
 	handle(s, h, operation("get-runner", http.MethodGet, "/runners/{id}", "Runners", "One Runner"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*body[catalog.Runner], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Runner], error) {
 			return answer(s.Control.Runner(ctx, actor, in.ID))
 		})
 	create := operation("create-runner", http.MethodPost, "/runners", "Runners", "Create a Runner with credentials")
@@ -66,7 +66,7 @@ func (s *Server) registerRunners(h huma.API) {
 	handle(s, h, rotate, s.rotateCredential)
 	handle(s, h, operation("put-runner", http.MethodPut, "/runners/{id}", "Runners", "Change a Runner"), s.putRunner)
 	handle(s, h, operation("delete-runner", http.MethodDelete, "/runners/{id}", "Runners", "Delete a Runner with its credentials"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*none, error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return nil, s.Control.DeleteRunner(ctx, actor, in.ID)
 		})
 
@@ -75,7 +75,7 @@ func (s *Server) registerRunners(h huma.API) {
 	assign.DefaultStatus = http.StatusCreated
 	handle(s, h, assign, s.createAssignment)
 	handle(s, h, operation("delete-assignment", http.MethodDelete, "/assignments/{id}", "Assignments", "Take that right back"),
-		func(ctx context.Context, actor catalog.Actor, in *byID) (*none, error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return nil, s.Control.DeleteAssignment(ctx, actor, in.ID)
 		})
 
@@ -97,13 +97,13 @@ func createdRunner(made control.NewRunner) CreatedRunner {
 	return CreatedRunner{Runner: made.Runner, ClientID: made.ClientID, ClientSecret: made.ClientSecret}
 }
 
-func (s *Server) rotateCredential(ctx context.Context, actor catalog.Actor, in *byID) (*body[CreatedRunner], error) {
+func (s *Server) rotateCredential(ctx context.Context, actor catalog.Actor, in *ByID) (*body[CreatedRunner], error) {
 	made, err := s.Control.RotateRunnerCredential(ctx, actor, in.ID)
 	return answer(createdRunner(made), err)
 }
 
 type putRunnerIn struct {
-	byID
+	ByID
 	Body catalog.RunnerSpec
 }
 
@@ -135,7 +135,7 @@ func (s *Server) instances(ctx context.Context, actor catalog.Actor, in *ofRunne
 }
 
 type drainingIn struct {
-	byID
+	ByID
 	Body struct {
 		Draining bool `json:"draining"`
 	}

@@ -1,0 +1,166 @@
+// Package apitest runs a whole Server face (api, access, control, SQLite) in a test's process, and Runners that
+// do what the test says. It serves the tests of the API and of the command line.
+package apitest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"legwork/internal/access"
+	"legwork/internal/api"
+	"legwork/internal/blob"
+	"legwork/internal/bus"
+	"legwork/internal/catalog"
+	"legwork/internal/control"
+	"legwork/internal/store"
+)
+
+// Patience is how long something may take that has to happen.
+const Patience = 20 * time.Second
+
+// World is one Server.
+type World struct {
+	T       *testing.T
+	Dir     string // its data folder
+	URL     string
+	Token   string // of the admin
+	Store   *store.Store
+	Access  *access.Access
+	Control *control.Control
+	HTTP    *httptest.Server
+	Client  *api.Client // of the admin
+	Log     *Log
+}
+
+// Start runs a Server until the end of the test. change may adjust the options of its face.
+func Start(t *testing.T, change ...func(*api.Options)) *World {
+	t.Helper()
+	w := &World{T: t, Dir: t.TempDir(), Log: &Log{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	log := slog.New(slog.NewTextHandler(w.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	w.Store, err = store.Open(ctx, filepath.Join(w.Dir, "legwork.db"), log)
+	w.Must(err)
+	t.Cleanup(func() { w.Must(w.Store.Close()) })
+	hints, err := bus.Open(ctx, bus.Config{})
+	w.Must(err)
+	t.Cleanup(func() { w.Must(hints.Close()) })
+	blobs, err := blob.Open(ctx, filepath.Join(w.Dir, "blobs"))
+	w.Must(err)
+	t.Cleanup(func() { w.Must(blobs.Close()) })
+	w.Access, err = access.New(ctx, w.Store, access.Settings{Dir: w.Dir}, log)
+	w.Must(err)
+	w.Control = control.New(control.Config{Store: w.Store, Bus: hints, Blobs: blobs, Sealer: w.Access.Sealer(), Log: log})
+	var parts sync.WaitGroup
+	parts.Go(func() { w.Must(w.Control.Run(ctx)) })
+	parts.Go(func() { w.Must(w.Access.Run(ctx)) })
+	options := api.Options{Store: w.Store, Control: w.Control, Access: w.Access, Log: log, Version: "test"}
+	for _, adjust := range change {
+		adjust(&options)
+	}
+	face := api.New(options)
+	w.HTTP = httptest.NewUnstartedServer(face)
+	w.HTTP.Config = face.HTTPServer()
+	w.HTTP.Start()
+	w.URL = w.HTTP.URL
+	t.Cleanup(func() {
+		cancel()
+		parts.Wait()
+		w.HTTP.CloseClientConnections()
+		w.HTTP.Close()
+	})
+	token, err := os.ReadFile(filepath.Join(w.Dir, "admin-token"))
+	w.Must(err)
+	w.Token = strings.TrimSpace(string(token))
+	w.Client = w.ClientWith(w.Token)
+	return w
+}
+
+// Must ends the test on an error.
+func (w *World) Must(err error) {
+	w.T.Helper()
+	if err != nil {
+		w.T.Error(err)
+		w.T.FailNow()
+	}
+}
+
+// ClientWith gives a client with another token.
+func (w *World) ClientWith(token string) *api.Client {
+	w.T.Helper()
+	c, err := api.NewClient(api.ClientOptions{Server: w.URL, Token: token, Version: "test"})
+	w.Must(err)
+	w.T.Cleanup(c.Close)
+	return c
+}
+
+// TokenFor makes a principal with a role, in the Organization of that name, and gives a token of it.
+func (w *World) TokenFor(organization string, role catalog.Role) string {
+	w.T.Helper()
+	token, hash := access.NewToken()
+	w.Must(w.Store.Update(context.Background(), func(tx *store.Tx) error {
+		org, err := tx.OrganizationByName(organization)
+		if err != nil {
+			if org, err = tx.CreateOrganization(organization); err != nil {
+				return err
+			}
+		}
+		p := store.ServicePrincipal{OrganizationID: org.ID, Name: string(role), ClientID: string(role), Role: string(role)}
+		if err := tx.PutPrincipal(&p); err != nil {
+			return err
+		}
+		return tx.PutCredential(&store.Credential{PrincipalID: p.ID, Name: "test", Kind: "token", Hash: hash})
+	}))
+	return token
+}
+
+// Apply applies a manifest as the admin.
+func (w *World) Apply(manifest string) api.ManifestResult {
+	w.T.Helper()
+	r, err := w.Client.ApplyManifest(context.Background(), []catalog.ManifestFile{{Name: "test.yaml", Data: []byte(manifest)}}, false)
+	w.Must(err)
+	return r
+}
+
+// Scripts is a manifest with the Module prod/net/a of engine script, for the Runner edge.
+const Scripts = `
+kind: Stack
+name: prod
+---
+kind: Namespace
+stack: prod
+name: net
+defaults: {engine: script, runner: edge}
+---
+{kind: Module, stack: prod, namespace: net, name: a, script: {run: 'true', repeatable: true}}
+`
+
+// Log keeps what the program logs. It is safe for concurrent use.
+type Log struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+var _ io.Writer = (*Log)(nil)
+
+// Write is part of io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String gives all that was logged.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
