@@ -72,7 +72,7 @@ func preparePostgres(ctx context.Context, db *sql.DB, log *slog.Logger) error {
 		return fault.New(fault.Unsupported, "postgresql_old", "this PostgreSQL has version %d, which is too old", version/10000).
 			WithHint("use PostgreSQL 13 or newer")
 	}
-	locker, err := lock.NewPostgresSessionLocker()
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120)) // looks every second, two minutes long
 	if err != nil {
 		return err
 	}
