@@ -273,7 +273,7 @@ type fake struct {
 	welcome *wire.Welcome
 	in      chan wire.Message
 	passed  []wire.Message // over which an expect went; the next one looks there first
-	end     error // why the connection ended; read it after in is closed
+	end     error          // why the connection ended; read it after in is closed
 }
 
 func (s *server) fake(r catalog.Runner, name string) *fake {

@@ -1,0 +1,461 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+func TestOldestFirstAndTheStuckHoldUpNoOther(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.declare(s.owner(), stackText+`---
+{kind: Module, stack: prod, namespace: net, name: stuck, runner_instance_name: elsewhere, script: {run: 'true'}}
+---
+{kind: Module, stack: prod, namespace: net, name: m0, script: {run: 'true'}}
+---
+{kind: Module, stack: prod, namespace: net, name: m1, script: {run: 'true'}}
+`)
+	stuck := s.submit("prod/net/stuck", work.Run)
+	first, second := s.submit("prod/net/m0", work.Run), s.submit("prod/net/m1", work.Run)
+	f := s.fake(r, "a").online(s)
+	for _, want := range []*work.Job{first, second} {
+		step := f.take()
+		if step.Job != want.ID {
+			t.Fatalf("got %s, want #%d", step.Job, want.Number)
+		}
+		f.run(step, 0, work.StepResult{})
+		f.run(expect[*wire.RunStep](f), 0, work.StepResult{})
+	}
+	eventually(t, "the stuck one says why", func() bool { return s.job(stuck.ID).Wait.Code == work.WaitPinnedOffline })
+}
+
+func TestOneJobAtATimePerModule(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a")
+	f.hello.Capacity = 5
+	f.online(s)
+	first := s.submit("prod/net/m0", work.Run)
+	step := f.take()
+	second := s.submit("prod/net/m0", work.Run)
+	eventually(t, "the second waits for the first", func() bool {
+		w := s.job(second.ID).Wait
+		return w.Code == work.WaitModuleBusy && w.Text == fmt.Sprintf("job #%d of the same module is under way", first.Number)
+	})
+	third := s.submit("prod/net/m0", work.Run)
+	if got := s.until(second.ID, work.Canceled); got.Failure.Code != "replaced" {
+		t.Fatalf("second: %+v", got.Failure)
+	}
+	f.run(step, 0, work.StepResult{})
+	f.run(expect[*wire.RunStep](f), 0, work.StepResult{})
+	if step = f.take(); step.Job != third.ID {
+		t.Fatalf("then came %+v", step.Ref)
+	}
+}
+
+func TestReasonsToWait(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 2)
+	j := s.submit("prod/net/m0", work.Run)
+	wait := func(j *work.Job, code work.WaitCode) {
+		t.Helper()
+		eventually(t, string(code), func() bool { return s.job(j.ID).Wait.Code == code })
+	}
+	wait(j, work.WaitNoInstance)
+	f := s.fake(r, "a")
+	f.hello.Engines = map[string]string{"opentofu": "1"}
+	f.online(s)
+	wait(j, work.WaitEngineMissing)
+	f.cut()
+	f.hello.Engines["script"] = "1"
+	f.online(s)
+	f.take()
+	other := s.submit("prod/net/m1", work.Run)
+	wait(other, work.WaitBusy)
+	_, err := s.c.UpdateRunner(context.Background(), s.owner(), "edge", catalog.RunnerSpec{Name: "edge"})
+	s.must(err)
+	wait(other, work.WaitNoAssignment)
+}
+
+func TestOfferThatNobodyAnswersIsMadeAgain(t *testing.T) {
+	s := newWorld(t).serve(Limits{OfferTime: 50 * time.Millisecond})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.scripts(s.owner(), 1)
+	deaf, f := s.fake(r, "deaf").online(s), s.fake(r, "a").online(s)
+	s.submit("prod/net/m0", work.Run)
+	for range 3 {
+		expect[*wire.Offer](deaf)
+		expect[*wire.Offer](f)
+		expect[*wire.Withdrawn](deaf)
+	}
+	f.take()
+}
+
+func TestFirstToAcceptGetsTheJob(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.scripts(s.owner(), 1)
+	a, b := s.fake(r, "a").online(s), s.fake(r, "b").online(s)
+	j := s.submit("prod/net/m0", work.Run)
+	offerA, offerB := expect[*wire.Offer](a), expect[*wire.Offer](b)
+	a.send(&wire.Accept{Ref: offerA.Ref})
+	expect[*wire.RunStep](a)
+	if w := expect[*wire.Withdrawn](b); w.Job != j.ID {
+		t.Fatalf("withdrawn: %+v", w)
+	}
+	b.send(&wire.Accept{Ref: offerB.Ref}) // too late
+	expect[*wire.Withdrawn](b)
+}
+
+func TestLeastLoadedIsAskedAlone(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true, Selection: catalog.LeastLoaded})
+	s.scripts(s.owner(), 4)
+	fakes := map[string]*fake{}
+	for _, name := range []string{"a", "b"} {
+		fakes[name] = s.fake(r, name)
+		fakes[name].hello.Capacity = 4
+		fakes[name].online(s)
+	}
+	count := map[string]int{}
+	for i := range 4 {
+		j := s.submit(fmt.Sprintf("prod/net/m%d", i), work.Run)
+		for name, f := range fakes {
+			go func() {
+				for m := range f.in {
+					if o, ok := m.(*wire.Offer); ok {
+						_ = f.conn.Send(&wire.Accept{Ref: o.Ref})
+					}
+				}
+			}()
+			_ = name
+		}
+		count[s.until(j.ID, work.Claimed).Binding.Instance]++
+	}
+	if count["a"] != 2 || count["b"] != 2 {
+		t.Fatalf("shares: %v", count)
+	}
+}
+
+func TestRefusalGoesToAnother(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.scripts(s.owner(), 1)
+	a := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/m0", work.Run)
+	o := expect[*wire.Offer](a)
+	a.send(&wire.Refuse{Ref: o.Ref, Code: "full_disk", Message: "the disk is full"})
+	eventually(t, "the job says why it waits", func() bool {
+		w := s.job(j.ID).Wait
+		return w.Code == work.WaitRefused && w.Text == "the disk is full"
+	})
+	b := s.fake(r, "b").online(s)
+	step := b.take()
+	b.send(&wire.Refuse{Ref: step.Ref, Code: "engine_missing", Message: "no such engine"}) // of a Job that it has
+	expect[*wire.Drop](b)
+	eventually(t, "it is queued again", func() bool {
+		got := s.job(j.ID)
+		return got.Status == work.Queued && len(got.Losses) == 1
+	})
+}
+
+func TestMaxParallelJobsOfTheRunnerBoundsItsInstances(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{MaxParallelJobs: 1})
+	s.scripts(s.owner(), 2)
+	f := s.fake(r, "a")
+	f.hello.Capacity = 10
+	f.online(s)
+	s.submit("prod/net/m0", work.Run)
+	second := s.submit("prod/net/m1", work.Run)
+	f.take()
+	eventually(t, "the second waits", func() bool { return s.job(second.ID).Wait.Code == work.WaitBusy })
+}
+
+func TestLabelsChooseTheRunner(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	wrong := s.runner(s.owner(), catalog.RunnerSpec{Name: "wrong", Labels: map[string]string{"zone": "east"}})
+	right := s.runner(s.owner(), catalog.RunnerSpec{Name: "right", Labels: map[string]string{"zone": "west", "size": "big"}})
+	s.declare(s.owner(), `
+{kind: Stack, name: prod}
+---
+{kind: Namespace, stack: prod, name: net}
+---
+{kind: Module, stack: prod, namespace: net, name: m0, engine: script, runner_labels: {zone: west}, script: {run: 'true'}}
+`)
+	other := s.fake(wrong, "a").online(s)
+	f := s.fake(right, "b").online(s)
+	s.submit("prod/net/m0", work.Run)
+	f.take()
+	select {
+	case m := <-other.in:
+		t.Fatalf("the wrong one got %T", m)
+	default:
+	}
+}
+
+func TestJobOutOfTheStoreIsFoundWithoutAHint(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	w.must(w.store.Update(context.Background(), func(tx *store.Tx) error {
+		m, err := tx.Module(w.org, "prod/net/m0")
+		if err != nil {
+			return err
+		}
+		sub, err := s.c.draft(tx, m, work.Run, "ann", "")
+		if err != nil {
+			return err
+		}
+		_, err = s.c.enqueue(tx, sub) // and nothing is carried out
+		return err
+	}))
+	w.must(s.c.queue.resync(context.Background()))
+	s.c.queue.wake()
+	f.take()
+}
+
+func TestResyncForgetsWhatIsNotQueued(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(Limits{})
+	s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 2)
+	j := s.submit("prod/net/m0", work.Run)
+	s.submit("prod/net/m1", work.Run)
+	w.must(w.store.Update(context.Background(), func(tx *store.Tx) error {
+		j, err := tx.JobForUpdate(j.ID)
+		if err == nil {
+			_, _, err = s.c.move(tx, j, work.CancelRequested{Mode: work.Kill})
+		}
+		return err
+	}))
+	s.c.queue.forgetSightings(time.Now().Add(time.Hour))
+	w.must(s.c.queue.resync(context.Background()))
+	if n := s.c.queue.size(); n != 1 {
+		t.Fatalf("%d jobs wait", n)
+	}
+}
+
+// tally counts what runs where, and fails when it is too much.
+type tally struct {
+	mu     sync.Mutex
+	now    map[string]int
+	jobs   map[string]int
+	claims map[wire.Ref]int
+	bad    []string
+}
+
+func (y *tally) begin(instance string, capacity int, m *wire.RunStep) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.claims[m.Ref]++
+	y.jobs[m.Job]++
+	if y.now[instance]++; y.now[instance] > capacity {
+		y.bad = append(y.bad, fmt.Sprintf("%s has %d jobs", instance, y.now[instance]))
+	}
+	if y.jobs[m.Job] > 1 || y.claims[m.Ref] > 1 {
+		y.bad = append(y.bad, fmt.Sprintf("job %s was given out twice", m.Job))
+	}
+}
+
+func (y *tally) end(instance string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.now[instance]--
+}
+
+// count runs Jobs for an Instance, several at once, and keeps the tally.
+func (f *fake) count(y *tally, capacity int) {
+	for m := range f.in {
+		switch m := m.(type) {
+		case *wire.Offer:
+			_ = f.conn.Send(&wire.Accept{Ref: m.Ref})
+		case *wire.RunStep:
+			if m.Step == 0 {
+				y.begin(f.hello.Instance, capacity, m)
+			}
+			go func() {
+				pause(time.Millisecond)
+				if m.Step == 1 {
+					y.end(f.hello.Instance)
+				}
+				_ = f.conn.Send(&wire.StepStarted{Ref: m.Ref, Step: m.Step, At: time.Now()})
+				_ = f.conn.Send(&wire.StepFinished{Ref: m.Ref, Step: m.Step, Result: work.StepResult{Status: work.StepSucceeded}})
+			}()
+		}
+	}
+}
+
+func TestTwoServersNeverBindAJobTwiceNorOverfillAnInstance(t *testing.T) {
+	const jobs, capacity = 150, 3
+	w := newWorld(t)
+	one, two := w.serve(Limits{}), w.serve(Limits{})
+	r := one.runner(one.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	one.scripts(one.owner(), jobs)
+	y := &tally{now: map[string]int{}, jobs: map[string]int{}, claims: map[wire.Ref]int{}}
+	for i, s := range []*server{one, two, one, two} {
+		f := s.fake(r, fmt.Sprintf("i%d", i))
+		f.hello.Capacity = capacity
+		f.online(s)
+		go f.count(y, capacity)
+	}
+	ids := make([]string, jobs)
+	var submitters sync.WaitGroup
+	for i := range jobs {
+		submitters.Go(func() {
+			s := []*server{one, two}[i%2]
+			j, err := s.c.Submit(context.Background(), s.owner(), SubmitRequest{Module: fmt.Sprintf("prod/net/m%d", i), Action: work.Run})
+			if err != nil {
+				t.Errorf("submit: %v", err)
+				return
+			}
+			ids[i] = j.ID
+		})
+	}
+	submitters.Wait()
+	where := map[string]int{}
+	for _, id := range ids {
+		where[one.until(id, work.Succeeded).Binding.Instance]++
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if len(y.bad) > 0 {
+		t.Fatal(y.bad)
+	}
+	for i := range 4 {
+		if where[fmt.Sprintf("i%d", i)] == 0 {
+			t.Errorf("an instance got nothing: %v", where)
+		}
+	}
+}
+
+func TestHintsReachTheOtherServer(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.serve(Limits{Heartbeat: time.Hour}), w.serve(Limits{Heartbeat: time.Hour})
+	r := one.runner(one.owner(), catalog.RunnerSpec{})
+	one.declare(one.owner(), changingText)
+	f := two.fake(r, "a").online(two)
+	j := one.submit("prod/net/change", work.Run) // here, for an Instance there
+	step := f.take()
+	f.start(step.Ref, 0)
+	one.until(j.ID, work.Running)
+
+	lines := follow(one, j.ID, 0)
+	if c := expect[*wire.Configure](f); !c.Watch || c.Ref != step.Ref {
+		t.Fatalf("configure: %+v", c)
+	}
+	f.print(step.Ref, 0, 1, 2)
+	for i := range 2 {
+		if l := lines.next(t); l.Pos != int64(i+1) {
+			t.Fatalf("line %+v", l)
+		}
+	}
+	_, err := one.c.CancelJob(context.Background(), one.owner(), j.ID, work.Graceful, "enough")
+	w.must(err)
+	if c := expect[*wire.Cancel](f); c.Mode != work.Graceful || c.Ref != step.Ref {
+		t.Fatalf("cancel: %+v", c)
+	}
+	f.finish(step.Ref, 0, 2, work.StepResult{Status: work.StepCanceled})
+	expect[*wire.Drop](f)
+	w.must(lines.wait(t))
+	one.until(j.ID, work.Canceled)
+}
+
+func TestSessionGoesToAnotherServer(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.serve(Limits{}), w.serve(Limits{})
+	r := one.runner(one.owner(), catalog.RunnerSpec{})
+	one.scripts(one.owner(), 1)
+	old := one.fake(r, "a").online(one)
+	j := one.submit("prod/net/m0", work.Run)
+	step := old.take()
+	now := two.fake(r, "a")
+	now.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 0, Running: true}}
+	now.online(two)
+	if code := old.closed(); code != wire.CloseReplaced {
+		t.Fatalf("closed with %v", code)
+	}
+	now.finish(step.Ref, 0, 0, work.StepResult{})
+	now.run(expectThat(now, func(m *wire.RunStep) bool { return m.Step == 1 }), 0, work.StepResult{})
+	if done := two.until(j.ID, work.Succeeded); done.Attempt != 1 {
+		t.Fatalf("job: %+v", done)
+	}
+}
+
+func TestDeadServersSessionsEnd(t *testing.T) {
+	w := newWorld(t)
+	one := w.serve(Limits{})
+	r := one.runner(one.owner(), catalog.RunnerSpec{})
+	w.must(w.store.Update(context.Background(), func(tx *store.Tx) error {
+		if err := tx.BeatServer("dead", tx.Now().Add(-time.Second)); err != nil {
+			return err
+		}
+		return tx.PutInstance(&store.Instance{OrganizationID: w.org, RunnerID: r.ID, Name: "b", KeyHash: []byte("x"),
+			SessionID: "s", ServerID: "dead", Connected: true, LastSeen: tx.Now()})
+	}))
+	if code := wire.CodeOf(one.fake(r, "a").dial(one)); code != wire.CloseSingle {
+		t.Fatalf("closed with %v", code)
+	}
+	w.must(one.c.beat(context.Background(), time.Now()))
+	one.fake(r, "a").online(one)
+}
+
+func TestSubmitIsRefusedWithWhatToDo(t *testing.T) {
+	s := newWorld(t).serve(Limits{QueuedJobs: 1})
+	s.declare(s.owner(), `
+{kind: Stack, name: prod}
+---
+{kind: Namespace, stack: prod, name: net, defaults: {engine: script}}
+---
+{kind: Runner, name: edge}
+---
+{kind: Runner, name: free, is_assigned_to_all_modules: true}
+---
+{kind: Module, stack: prod, namespace: net, name: bound, runner: edge, script: {run: 'true'}}
+---
+{kind: Module, stack: prod, namespace: net, name: any, script: {run: 'true'}}
+---
+{kind: Module, stack: prod, namespace: net, name: labels, runner_labels: {a: b}, script: {run: 'true'}}
+`)
+	viewer := s.owner()
+	viewer.Role = catalog.RoleViewer
+	for name, c := range map[string]struct {
+		actor  catalog.Actor
+		module string
+		action work.Action
+		code   string
+	}{
+		"not allowed":          {viewer, "prod/net/any", work.Run, "not_allowed"},
+		"no such module":       {s.owner(), "prod/net/nothing", work.Run, "module_not_found"},
+		"another organization": {s.stranger(), "prod/net/any", work.Run, "module_not_found"},
+		"wrong action":         {s.owner(), "prod/net/any", work.Apply, "action_unknown"},
+		"not assigned":         {s.owner(), "prod/net/bound", work.Run, "module_not_assigned"},
+		"no such labels":       {s.owner(), "prod/net/labels", work.Run, "module_not_assigned"},
+	} {
+		_, err := s.c.Submit(context.Background(), c.actor, SubmitRequest{Module: c.module, Action: c.action})
+		if fault.Code(err) != c.code {
+			t.Errorf("%s: %v (%s)", name, err, fault.Code(err))
+		}
+		if f := fault.Of(err); f != nil && f.Hint == "" {
+			t.Errorf("%s: no hint", name)
+		}
+	}
+	s.submit("prod/net/any", work.Run)
+	_, err := s.c.Submit(context.Background(), s.owner(), SubmitRequest{Module: "prod/net/any", Action: work.Run})
+	if fault.Code(err) != "queue_full" {
+		t.Errorf("queue: %v", err)
+	}
+}
