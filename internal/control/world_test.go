@@ -47,7 +47,7 @@ func turned(b []byte) []byte {
 
 // world is a store, a bus and a place for blobs that Servers share.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	store *store.Store
 	bus   *bus.Bus
 	blobs *blob.Store
@@ -55,7 +55,7 @@ type world struct {
 	other string // another Organization, in which the same names exist
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	ctx := context.Background()
 	w := &world{t: t}
@@ -137,7 +137,7 @@ func (w *world) serve(limits Limits) *server {
 }
 
 // testLog shows the program's log of a test that failed.
-func testLog(t *testing.T) *slog.Logger {
+func testLog(t testing.TB) *slog.Logger {
 	var mu sync.Mutex
 	var b strings.Builder
 	t.Cleanup(func() {
@@ -161,7 +161,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 var _ io.Writer = writerFunc(nil)
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for !ok() {
@@ -266,7 +266,7 @@ func (s *server) log(id string) []store.LogLine {
 
 // fake is an Instance that says what a test has it say.
 type fake struct {
-	t       *testing.T
+	t       testing.TB
 	runner  catalog.Runner
 	hello   wire.Hello
 	conn    *wire.Conn
