@@ -45,7 +45,7 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 	compressed := compress(plain)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		info := &requestInfo{id: requestID(r), method: r.Method, path: r.URL.Path, address: s.clientAddress(r)}
+		info := &requestInfo{id: requestID(r), method: r.Method, path: r.URL.Path, address: s.ClientAddress(r)}
 		r = r.WithContext(context.WithValue(r.Context(), requestKey, info))
 		setHeaders(w.Header(), info.id, s.Version)
 		inner := plain
@@ -88,9 +88,9 @@ func requestID(r *http.Request) string {
 	return rand.Text()
 }
 
-// clientAddress gives the address of the client. X-Forwarded-For is read from its end, as long as who
+// ClientAddress gives the address of the client of a request. X-Forwarded-For is read from its end, as long as who
 // wrote the entry is a trusted proxy.
-func (s *Server) clientAddress(r *http.Request) string {
+func (s *Server) ClientAddress(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
