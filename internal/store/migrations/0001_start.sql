@@ -151,7 +151,7 @@ CREATE TABLE jobs (
 	UNIQUE (org, number)
 );
 CREATE UNIQUE INDEX jobs_bound_once ON jobs (module_id) WHERE phase = 1;
-CREATE INDEX jobs_queue ON jobs (queued_at, number) WHERE phase = 0;
+CREATE INDEX jobs_queue ON jobs (queued_at, number, id) WHERE phase = 0;
 CREATE INDEX jobs_queued_of_module ON jobs (module_id) WHERE phase = 0;
 CREATE INDEX jobs_of_instance ON jobs (instance_id) WHERE phase = 1;
 CREATE INDEX jobs_due ON jobs (due_at) WHERE due_at IS NOT NULL;

@@ -88,6 +88,21 @@ func jobs(t *testing.T, w *world) {
 			}
 			few, fewErr := tx.QueuedJobs(1)
 			same(t, "limited", len(few), 1)
+			paged := []string{}
+			for last := (*work.Job)(nil); ; {
+				page, err := tx.QueuedJobsAfter(last, 1)
+				if err != nil {
+					return err
+				}
+				if len(page) == 0 {
+					break
+				}
+				last = page[0]
+				paged = append(paged, last.ID)
+			}
+			if !slices.Equal(paged, ids) {
+				t.Errorf("page by page the queue is %v", paged)
+			}
 			of, ofErr := tx.QueuedOf(w.a.vpc.ID, work.Apply)
 			if of == nil || of.ID != j.ID {
 				t.Errorf("queued of the Module: %+v", of)

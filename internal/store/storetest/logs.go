@@ -246,8 +246,36 @@ func archives(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	sameLines(t, got, 4991, all[4990:7990])
+	unarchived(t, w, j)
 	w.fails(fault.Conflict, "archiving what is not there", func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "x", 1, 9001) })
 	w.fails(fault.Conflict, "archiving less than before", func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "x", 1, 8999) })
+}
+
+// unarchived looks for logs that still lie in the database; that of done is archived.
+func unarchived(t *testing.T, w *world, done *work.Job) {
+	alive, over := w.newJob(w.a.vpc), w.newJob(w.a.vpc)
+	silent := w.newJob(w.a.vpc)
+	w.add(alive.ID, 1, 0, 1, lines(1, 1))
+	w.add(over.ID, 1, 0, 1, lines(1, 1))
+	w.update(func(tx *store.Tx) error {
+		for _, j := range []*work.Job{done, over, silent} {
+			j.Status = work.Succeeded
+			if err := tx.SaveJob(j); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.view(func(tx *store.Tx) error {
+		found, err := tx.UnarchivedLogs(tx.Now().Add(time.Minute), "", 0)
+		if len(found) != 1 || found[0].ID != over.ID {
+			t.Errorf("not archived: %s", numbers(found))
+		}
+		before, beforeErr := tx.UnarchivedLogs(over.CreatedAt, "", 0)
+		after, afterErr := tx.UnarchivedLogs(tx.Now().Add(time.Minute), over.ID, 0)
+		same(t, "found", len(before)+len(after), 0)
+		return errors.Join(err, beforeErr, afterErr)
+	})
 }
 
 // archive writes what is stored after a position, and gives the last position.
