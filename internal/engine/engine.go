@@ -56,7 +56,8 @@ type Engine interface {
 	Find(ctx context.Context, dirs []string) (Tool, error)
 
 	// Command gives what to start for a Step. ok is false when the Step needs no command; Result is called
-	// all the same then, with a zero Exit. It may write files below w.JobDir and w.Cache.
+	// all the same then, with a zero Exit. It may write files below w.JobDir and w.Cache. After a crash of the Runner it is called
+	// again while the command it gave runs, or after that: it must not disturb that.
 	Command(ctx context.Context, step work.StepKind, w Workspace) (c Command, ok bool, err error)
 
 	// Result reads what a Step's command made: the plan, the outputs. It may run short, repeatable programs

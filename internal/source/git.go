@@ -146,6 +146,19 @@ var keptVariables = []string{
 	"GIT_CONFIG_SYSTEM=", "GIT_CONFIG_NOSYSTEM=", "GIT_EXEC_PATH=", "GIT_CURL_",
 }
 
+// isKept tells whether git gets a variable of the process. The settings of Legwork itself, among which are
+// its credentials, are nobody else's.
+func isKept(entry string) bool {
+	upper := strings.ToUpper(entry)
+	for _, own := range []string{"LEGWORK_", "RUNNER__", "LC_ALL=", "LANGUAGE="} {
+		if strings.HasPrefix(upper, own) {
+			return false
+		}
+	}
+	return !strings.HasPrefix(entry, "GIT_") ||
+		slices.ContainsFunc(keptVariables, func(kept string) bool { return strings.HasPrefix(entry, kept) })
+}
+
 // settings are given to every git command, over those of the host.
 var settings = [][2]string{
 	{"core.hooksPath", os.DevNull}, {"core.fsmonitor", "false"}, {"core.untrackedCache", "false"},
@@ -159,12 +172,8 @@ var settings = [][2]string{
 
 func (g *git) environ(c call) []string {
 	var env []string
-	own := func(entry string) bool {
-		return !strings.HasPrefix(entry, "GIT_") ||
-			slices.ContainsFunc(keptVariables, func(kept string) bool { return strings.HasPrefix(entry, kept) })
-	}
 	for _, entry := range append(os.Environ(), g.Env...) {
-		if own(entry) && !strings.HasPrefix(entry, "LC_ALL=") && !strings.HasPrefix(entry, "LANGUAGE=") {
+		if isKept(entry) {
 			env = append(env, entry)
 		}
 	}

@@ -136,11 +136,14 @@ func hush(t *testing.T, h host, secrets ...string) {
 	}
 }
 
-// TestPasswordStaysOutOfArguments watches what a git with a password is started with.
+// TestPasswordStaysOutOfArguments watches what a git with a password is started with: not that password, and
+// none of the Runner's own secrets.
 func TestPasswordStaysOutOfArguments(t *testing.T) {
 	seen := filepath.Join(t.TempDir(), "seen")
 	spy := filepath.Join(t.TempDir(), "git")
-	script := fmt.Sprintf("#!/bin/sh\necho \"$@\" >> %s\nexec git \"$@\"\n", seen)
+	t.Setenv("Runner__Credentials__ClientSecret", "c1ient")
+	t.Setenv("LEGWORK_TOKEN", "t0ken")
+	script := fmt.Sprintf("#!/bin/sh\necho \"$@\" >> %s\nenv | grep -v LEGWORK_GIT >> %s\nexec git \"$@\"\n", seen, seen)
 	if err := os.WriteFile(spy, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +154,13 @@ func TestPasswordStaysOutOfArguments(t *testing.T) {
 	h := newHost(t, source.Config{Git: spy, Env: []string{"GIT_CURL_VERBOSE=1", "GIT_TRACE=1"}})
 	h.must(gitSource(url, "main"))
 	text, err := os.ReadFile(seen)
-	if err != nil || strings.Contains(string(text), "p@ss") || strings.Contains(string(text), "p%40ss") {
+	if err != nil || !strings.Contains(string(text), "ls-remote") {
 		t.Errorf("%v\n%s", err, text)
+	}
+	for _, secret := range []string{"p@ss", "p%40ss", "c1ient", "t0ken"} {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("git is started with %q", secret)
+		}
 	}
 	hush(t, h, "p@ss", "p%40ss")
 }

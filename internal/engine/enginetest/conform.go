@@ -108,6 +108,9 @@ func (s Subject) endedFromOutside(t *testing.T) {
 func (s Subject) repeatable(t *testing.T) {
 	b, step := s.Succeeds(t)
 	first := b.Step(step)
+	if _, _, err := b.Engine.Command(t.Context(), step, b.Workspace); err != nil { // a Runner that was started again
+		t.Fatalf("the command cannot be had again: %v", err)
+	}
 	second, err := b.Engine.Result(t.Context(), step, b.Workspace, first.Exit)
 	if first.Err != nil || err != nil || !reflect.DeepEqual(first.Result, second) {
 		t.Fatalf("first %+v %v\nsecond %+v %v", first.Result, first.Err, second, err)

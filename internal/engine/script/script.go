@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"legwork/internal/engine"
@@ -121,17 +122,36 @@ func ShellCommand(shell, text, path string) (engine.Command, error) {
 	return engine.Command{Argv: append(argv, path)}, nil
 }
 
-// writeAnew makes a new file, so that neither a link nor the rights of a file that stood there count.
+// writeAnew makes the file hold text alone. A file that stood there is written over only when it is a plain one
+// that its owner alone can read and that has no other name; anything else is replaced, so that neither a link
+// nor the rights of what stood there count.
 func writeAnew(path, text string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err == nil && !plain(f) {
+		err = errors.Join(fs.ErrExist, f.Close())
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Truncate(0)
+	} else {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
+}
+
+func plain(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 {
+		return false
+	}
+	raw, ok := info.Sys().(*syscall.Stat_t)
+	return ok && raw.Nlink == 1
 }
 
 func shellArgv(shell string) ([]string, error) {

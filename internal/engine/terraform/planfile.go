@@ -15,7 +15,7 @@ import (
 	"legwork/internal/fault"
 )
 
-// forgetPlan removes the plan of an earlier run of the Step, so that a plan that fails leaves none behind.
+// forgetPlan removes what a plan that failed, or an earlier one, has left: there is nothing to apply.
 func forgetPlan(w engine.Workspace) error {
 	for _, name := range []string{planFile, hashFile} {
 		if err := os.Remove(filepath.Join(w.JobDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -140,9 +140,9 @@ func arguments(step work.StepKind, w engine.Workspace) ([]string, error) {
 	case work.StepValidate:
 		return []string{"validate"}, nil
 	case work.StepPlan:
-		return []string{"plan", "-input=false", "-detailed-exitcode", "-out=" + plan}, forgetPlan(w)
+		return []string{"plan", "-input=false", "-detailed-exitcode", "-out=" + plan}, nil
 	case work.StepPlanDestroy:
-		return []string{"plan", "-destroy", "-input=false", "-detailed-exitcode", "-out=" + plan}, forgetPlan(w)
+		return []string{"plan", "-destroy", "-input=false", "-detailed-exitcode", "-out=" + plan}, nil
 	case work.StepApply, work.StepDestroy:
 		return []string{"apply", "-input=false", plan}, verifyPlan(w)
 	case work.StepFetch, work.StepOutput:
@@ -168,12 +168,12 @@ func (e *Engine) environment(w engine.Workspace, cache string) []string {
 
 // pluginCache gives the folder of the provider cache, which must exist: the user's own or the shared one.
 func pluginCache(w engine.Workspace) (string, error) {
-	if own, ok := engine.Lookup(w.Env, "TF_PLUGIN_CACHE_DIR"); ok {
-		return own, nil
-	}
 	dir := filepath.Join(w.Cache, "plugins")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the provider cache: %w", err)
+	}
+	if own, ok := engine.Lookup(w.Env, "TF_PLUGIN_CACHE_DIR"); ok {
+		return own, nil
 	}
 	return dir, nil
 }
@@ -204,6 +204,9 @@ func (e *Engine) Result(ctx context.Context, step work.StepKind, w engine.Worksp
 		command.OK = []int{0, 2}
 	}
 	if !command.Well(exit) {
+		if plans {
+			return engine.Failed(step, exit), forgetPlan(w)
+		}
 		return engine.Failed(step, exit), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, captureTimeout)

@@ -192,7 +192,7 @@ func TestSummary(t *testing.T) {
 			t.Errorf("changes %s", changes)
 		}
 		b.Give(enginetest.Param("key", `"k2"`, false))
-		if p := b.Must(work.StepPlan).Result.Plan; p.Add != 1 || p.Change != 1-1 || p.Destroy != 1 {
+		if p := b.Must(work.StepPlan).Result.Plan; p.Add != 1 || p.Change != 0 || p.Destroy != 1 {
 			t.Errorf("a replacement is %+v", p)
 		}
 	})
