@@ -87,7 +87,8 @@ func (c *command) begin() error {
 		close(c.done)
 		return nil
 	}
-	if c.spool, err = OpenSpool(c.spec.Spool); err != nil {
+	create := func() (*os.File, error) { return c.keeper.spares.create(c.spec.Spool) }
+	if c.spool, err = openSpoolWith(c.spec.Spool, create); err != nil {
 		return asDiskFault(err)
 	}
 	if err := c.claim(); err != nil {
@@ -108,7 +109,7 @@ func (c *command) begin() error {
 func (c *command) claim() error {
 	c.started = time.Now()
 	c.lastOutput = c.started
-	err := claimStart(c.spec.StartFile, c.startRecord())
+	err := claimStart(c.spec.StartFile, c.startRecord(), c.keeper.spares.create)
 	if errors.Is(err, fs.ErrExist) {
 		return fault.New(fault.Conflict, codeOrphaned, "command %s was started before and its keeper is gone", c.spec.ID).
 			WithHint("find out whether it still runs, and remove its start record to start it again")

@@ -11,6 +11,7 @@
 //	RunKeeper       the detached process
 //	Client          the Runner's end of the keeper's socket
 //	FindOrphan      what is left of a command whose keeper was killed
+//	Spares          files that are used again, which costs less than new ones
 //
 // Three files tell about one command, and none of them holds an argument, an environment or a
 // secret: the spool, the start record (written before the command starts, so that a command is

@@ -43,6 +43,7 @@ type keeper struct {
 	log     *slog.Logger
 	session int
 	boot    string
+	spares  *Spares
 
 	mu       sync.Mutex
 	commands map[string]*command
@@ -79,6 +80,7 @@ func runKeeper(ctx context.Context, dir, version string, idle time.Duration, log
 	k := &keeper{
 		dir: dir, version: version, idle: idle, log: log, session: session, boot: bootID(),
 		commands: map[string]*command{}, peers: map[*peer]bool{}, changed: make(chan struct{}, 1),
+		spares: NewSpares(dir),
 	}
 	log.Info("keeper serves", "pid", os.Getpid(), "version", version, "protocol", protocolMax)
 	var serving sync.WaitGroup

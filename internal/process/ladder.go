@@ -277,7 +277,7 @@ func (c *command) conclude() {
 	if err := c.spool.Close(); err != nil {
 		c.keeper.log.Warn("closing a spool failed", "command", c.spec.ID, "error", err)
 	}
-	c.insist("storing the exit record", func() error { return writeExit(c.spec.ExitFile, c.exit) })
+	c.insist("storing the exit record", func() error { return writeExit(c.spec.ExitFile, c.exit, c.keeper.spares.create) })
 	c.announce()
 	close(c.done)
 }

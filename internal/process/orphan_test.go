@@ -59,7 +59,7 @@ func TestOrphanIsNotAStranger(t *testing.T) {
 		r := right
 		change(&r)
 		_ = os.Remove(path)
-		if err := claimStart(path, r); err != nil {
+		if err := claimStart(path, r, (*Spares)(nil).create); err != nil {
 			t.Fatal(err)
 		}
 		if o, ok, err := FindOrphan(path); err != nil || !ok || o.Alive {
@@ -74,7 +74,7 @@ func TestOrphanWithoutANumber(t *testing.T) {
 	spec := b.start(shellSpec(b.dir, "marked", `echo ready; exec sleep 100`))
 	b.printed(spec, "ready")
 	path := filepath.Join(b.dir, "claimed")
-	if err := claimStart(path, startRecord{ID: "marked", Boot: bootID()}); err != nil {
+	if err := claimStart(path, startRecord{ID: "marked", Boot: bootID()}, (*Spares)(nil).create); err != nil {
 		t.Fatal(err)
 	}
 	o, ok, err := FindOrphan(path)

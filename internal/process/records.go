@@ -26,9 +26,9 @@ type startRecord struct {
 	Started time.Time `json:"started"`
 }
 
-// claimStart writes the record of a command that is about to start. The file must not exist.
-func claimStart(path string, r startRecord) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// claimStart writes the record of a command that is about to start. The file must not exist; create makes it.
+func claimStart(path string, r startRecord, create func(path string) (*os.File, error)) error {
+	file, err := create(path)
 	if err != nil {
 		return fmt.Errorf("claiming start record: %w", err)
 	}
@@ -68,20 +68,33 @@ func readStart(path string) (r startRecord, ok bool, err error) {
 	return r, ok && r.ID != "", err
 }
 
-// writeExit writes an exit record at once or not at all.
-func writeExit(path string, exit Exit) error {
+// writeExit writes an exit record at once or not at all. create makes a file that is not there.
+func writeExit(path string, exit Exit, create func(path string) (*os.File, error)) error {
 	text, err := json.Marshal(exit)
 	if err != nil {
 		return fmt.Errorf("encoding exit record: %w", err)
 	}
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
-	if err := os.WriteFile(temp, text, 0o600); err != nil {
+	if err := writeNew(temp, text, create); err != nil {
 		return fmt.Errorf("writing exit record: %w", err)
 	}
 	if err := os.Rename(temp, path); err != nil {
 		return fmt.Errorf("placing exit record: %w", err)
 	}
 	return nil
+}
+
+// writeNew writes a file. One that an earlier try left is written over.
+func writeNew(path string, text []byte, create func(path string) (*os.File, error)) error {
+	file, err := create(path)
+	if errors.Is(err, fs.ErrExist) {
+		return os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
 }
 
 // ReadExit reads an exit record. ok is false when there is none: the command still runs, was never

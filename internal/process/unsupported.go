@@ -88,3 +88,12 @@ func FindOrphan(string) (Orphan, bool, error) { return Orphan{}, false, unsuppor
 
 // EndOrphan returns a fault.Unsupported.
 func EndOrphan(context.Context, string, Ladder) (int, error) { return 0, unsupported() }
+
+// Spares cannot be had here.
+type Spares struct{}
+
+// NewSpares returns one that keeps nothing.
+func NewSpares(string) *Spares { return &Spares{} }
+
+// Give deletes the file.
+func (*Spares) Give(path string) error { return os.Remove(path) }

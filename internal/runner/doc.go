@@ -24,7 +24,8 @@
 //	    NN-<step>.<command>.start, .exit   the keeper's records of its commands
 //	TempDirectory/<n>/            scratch folder of a Job, emptied between Jobs
 //
-// The fault these files stand is the death of a process, for which no fsync is needed. One exception: that a
-// changing Step has begun is forced to the disk before its first command starts, so that a
-// host that lost power never does a change twice without anybody knowing.
+// The fault these files stand is the death of a process, for which no fsync is needed. One exception: that an
+// apply or a destroy has begun is forced to the disk before its command starts, so that a host that
+// lost power does not begin it a second time. A script is not worth that wait: when its host is
+// lost, the Server has the Job begin anew in any case.
 package runner

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"legwork/internal/fault"
+	"legwork/internal/process"
 )
 
 // home is the working directory of the one Runner process that holds its lock.
@@ -21,6 +22,8 @@ type home struct {
 	temp string
 	key  string // of the Instance
 	lock *os.File
+
+	spares *process.Spares // of the keeper
 
 	mu        sync.Mutex
 	spare     []string // empty folders for Attempts
@@ -33,7 +36,7 @@ func openHome(dir, temp string) (*home, error) {
 	if temp == "" {
 		temp = filepath.Join(dir, ".temp")
 	}
-	h := &home{dir: dir, temp: temp, scratched: map[int]bool{}}
+	h := &home{dir: dir, temp: temp, spares: process.NewSpares(KeeperDir(dir)), scratched: map[int]bool{}}
 	for _, d := range []string{dir, temp, h.jobs(), h.modules(), h.cache(), KeeperDir(dir)} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fault.New(fault.Invalid, "working_directory_unusable", "the folder %s cannot be made", d).
@@ -103,8 +106,11 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(temp, path)
 }
 
-// spares bounds how many empty folders are kept for Jobs to come.
-const spares = 16
+// spareFolders bounds how many empty folders are kept for Jobs to come.
+const spareFolders = 32
+
+// scriptFile is where engine script writes the text of a Module into the folder of an Attempt.
+const scriptFile = "run.script"
 
 // makeJob makes the folder of an Attempt. One that is kept empty is renamed, which costs a file system
 // much less than a new one.
@@ -124,20 +130,61 @@ func (h *home) makeJob(name string) error {
 	return nil
 }
 
-// dropJob empties the folder of an Attempt and keeps it for another one, or removes it.
+// dropJob empties the folder of an Attempt and keeps it for another one, or removes it. Files that every Job
+// has are kept empty, too, or given to the keeper for its next ones: new files are dear, see process.Spares.
 func (h *home) dropJob(name string) error {
 	dir := h.job(name)
 	// The journal goes first: without it the rest is nothing to go on with.
-	if err := os.Remove(filepath.Join(dir, journalFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := emptyFile(filepath.Join(dir, journalFile)); err != nil {
 		return err
 	}
-	if err := empty(dir); err != nil {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		return err
 	}
+	for _, entry := range entries {
+		err = errors.Join(err, h.dropFile(filepath.Join(dir, entry.Name())))
+	}
+	if err != nil {
+		return err
+	}
+	return h.putSpare(dir)
+}
+
+// dropFile takes one file out of the folder of an Attempt.
+func (h *home) dropFile(path string) error {
+	switch name := filepath.Base(path); {
+	case name == journalFile:
+		return nil
+	case name == scriptFile:
+		return emptyFile(path)
+	case strings.HasSuffix(name, ".spool"), strings.HasSuffix(name, ".start"), strings.HasSuffix(name, ".exit"):
+		return h.spares.Give(path)
+	}
+	return os.RemoveAll(path)
+}
+
+// emptyFile cuts a plain file to nothing and removes anything else.
+func emptyFile(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Mode().IsRegular() && info.Size() < 1<<20 {
+		return os.Truncate(path, 0)
+	}
+	return os.RemoveAll(path)
+}
+
+// putSpare keeps an emptied folder for another Attempt.
+func (h *home) putSpare(dir string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.spare) >= spares {
-		return os.Remove(dir)
+	if len(h.spare) >= spareFolders {
+		return os.RemoveAll(dir)
 	}
 	h.spared++
 	spare := h.job(".spare" + strconv.Itoa(h.spared))

@@ -151,10 +151,12 @@ func (r *Runner) part(l *link) {
 
 // judge does what the Server says of an Attempt. The caller holds mu.
 func (r *Runner) judge(j *job, v *wire.Verdict) {
+	stored := map[int]uint64{}
 	for _, ack := range v.Acks {
-		if st := j.steps[ack.Step]; st != nil {
-			st.ship.ack(ack.Next)
-		}
+		stored[ack.Step] = ack.Next
+	}
+	for _, st := range j.steps {
+		st.ship.restart(stored[st.index])
 	}
 	last := j.last()
 	for _, st := range j.steps {

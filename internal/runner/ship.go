@@ -90,6 +90,15 @@ func (s *shipper) ack(next uint64) {
 	s.poke()
 }
 
+// restart sets what the Server has stored, as it says at the begin of a Session. It may be less than it
+// once was, when its store was set back; the spool still has the rest.
+func (s *shipper) restart(next uint64) {
+	s.mu.Lock()
+	s.acked = max(next, 1)
+	s.mu.Unlock()
+	s.poke()
+}
+
 func (s *shipper) ackedSeq() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

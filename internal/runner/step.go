@@ -94,17 +94,18 @@ func (r *Runner) markBegun(st *step) error {
 	return nil
 }
 
-// note writes into the journal, and makes the Attempt's folder for the first entry. What is said of a changing
-// Step is forced to the disk, so that a host that lost power never does a change twice.
+// note writes into the journal, and makes the Attempt's folder for the first entry. That an apply or a
+// destroy begins is forced to the disk, see the package's comment.
 func (r *Runner) note(st *step, written bool, e entry) error {
 	j := st.job
+	durable := st.kind == work.StepApply || st.kind == work.StepDestroy
 	if written {
-		return appendJournal(j.dir, st.changing, e)
+		return appendJournal(j.dir, durable, e)
 	}
 	if err := r.home.makeJob(j.name); err != nil {
 		return err
 	}
-	return appendJournal(j.dir, st.changing, entry{Job: &j.facts}, e)
+	return appendJournal(j.dir, durable, entry{Job: &j.facts}, e)
 }
 
 // failure makes the result of a Step that could not be executed as it should.
