@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -275,6 +276,7 @@ func BenchmarkMemory(b *testing.B) {
 }
 
 func resident(b *testing.B) int {
+	debug.FreeOSMemory()
 	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(os.Getpid()), "statm"))
 	if err != nil {
 		b.Skip("no /proc here")

@@ -60,8 +60,12 @@ func (tx *Tx) Instances(org, runnerID string) ([]Instance, error) {
 	return list(tx, scanInstance, selectInstance+" WHERE org = $1 AND ($2 = '' OR runner_id = $2) ORDER BY name, id", org, runnerID)
 }
 
-// InstanceByName finds an Instance of a Runner, locked until the end of an Update.
+// InstanceByName finds an Instance of a Runner, locked until the end of an Update. The name is locked even where there is no
+// Instance yet, so that of two that come at once one creates it and the other finds it.
 func (tx *Tx) InstanceByName(runnerID, name string) (Instance, error) {
+	if err := tx.lock("instance " + runnerID + " " + name); err != nil {
+		return Instance{}, err
+	}
 	return need(tx, absent("Instance", "instance", name), scanInstance,
 		selectInstance+" WHERE runner_id = $1 AND name = $2"+tx.forUpdate(), runnerID, name)
 }

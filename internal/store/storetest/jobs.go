@@ -349,6 +349,51 @@ func concurrency(t *testing.T, w *world) {
 			return err
 		})
 	})
+	t.Run("one Instance of a name", func(t *testing.T) {
+		err := together(t.Context(), writers, func(ctx context.Context, n int) error {
+			return w.s.Update(ctx, func(tx *store.Tx) error {
+				i, err := tx.InstanceByName(w.a.runner.ID, "host")
+				if fault.Is(err, fault.NotFound) {
+					i, err = store.Instance{OrganizationID: w.a.org.ID, RunnerID: w.a.runner.ID, Name: "host"}, nil
+				}
+				if err != nil {
+					return err
+				}
+				i.Capacity++
+				return tx.PutInstance(&i)
+			})
+		})
+		if err != nil {
+			t.Fatal(explain(err))
+		}
+		w.view(func(tx *store.Tx) error {
+			i, err := tx.InstanceByName(w.a.runner.ID, "host")
+			same(t, "changes", i.Capacity, writers)
+			return err
+		})
+	})
+	t.Run("the catalog is changed by one at a time", func(t *testing.T) {
+		err := together(t.Context(), writers, func(ctx context.Context, n int) error {
+			return w.s.Update(ctx, func(tx *store.Tx) error {
+				if err := tx.LockCatalog(w.a.org.ID); err != nil {
+					return err
+				}
+				all, err := tx.Stacks(w.a.org.ID)
+				if err != nil || len(all) >= 5 {
+					return err
+				}
+				return tx.PutStack(&catalog.Stack{Identity: catalog.Identity{OrganizationID: w.a.org.ID}, StackSpec: catalog.StackSpec{Name: fmt.Sprint("s", n)}})
+			})
+		})
+		if err != nil {
+			t.Fatal(explain(err))
+		}
+		w.view(func(tx *store.Tx) error {
+			all, err := tx.Stacks(w.a.org.ID)
+			same(t, "stacks", len(all), 5)
+			return err
+		})
+	})
 	t.Run("some fail, the others stay", func(t *testing.T) {
 		broken := errors.New("no")
 		err := together(t.Context(), writers, func(ctx context.Context, i int) error {
