@@ -7,10 +7,22 @@ cd "$(dirname "$0")/.."
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 if [ ! -t 1 ] || [ -n "${NO_COLOR:-}" ]; then say() { printf '\n%s\n' "$*"; }; fi
 
-engine=$(command -v tofu || command -v terraform || scripts/engines.sh opentofu)
+engine=${LEGWORK_DEMO_ENGINE:-$(scripts/engines.sh any)}
 export PATH="$(dirname "$engine"):$PATH"
 # A settings file of the engine that is named but not there would stop it.
 if [ -n "${TF_CLI_CONFIG_FILE:-}" ] && [ ! -e "$TF_CLI_CONFIG_FILE" ]; then unset TF_CLI_CONFIG_FILE; fi
+
+# job_of waits until a Job of the Module exists and prints its number.
+job_of() {
+  local number
+  for _ in $(seq 300); do
+    number=$(bin/legwork job list | awk -v module="$1" '$3 == module { print $1; exit }')
+    if [ -n "$number" ]; then echo "$number"; return; fi
+    read -rt 0.1 <> <(:) || true
+  done
+  echo "no job of $1 appeared" >&2
+  return 1
+}
 
 home=$(mktemp -d "${TMPDIR:-/tmp}/legwork-demo-XXXXXX")
 dev=
@@ -20,8 +32,17 @@ finish() {
 }
 trap finish EXIT
 
-say "1. A Server and a Runner: legwork dev examples/quickstart"
-bin/legwork dev examples/quickstart --home "$home" --listen 127.0.0.1:0 >"$home/dev.log" 2>&1 &
+# The example names OpenTofu. Where this host has Terraform instead, the demo says so in a copy of it.
+example=examples/quickstart
+if [ "$(basename "$engine")" = terraform ]; then
+  example=$home/quickstart
+  cp -r examples/quickstart "$example"
+  sed -i.old 's/engine: opentofu/engine: terraform/' "$example"/*.yaml
+  rm "$example"/*.old
+fi
+
+say "1. A Server and a Runner: legwork dev examples/quickstart (with $engine)"
+bin/legwork dev "$example" --home "$home" --listen 127.0.0.1:0 >"$home/dev.log" 2>&1 &
 dev=$!
 for _ in $(seq 300); do
   [ -e "$home/env" ] && break
@@ -34,17 +55,21 @@ done
 bin/legwork runner list
 bin/legwork module list
 
-for module in demo/quickstart/base demo/quickstart/network demo/quickstart/app; do
-  say "2. legwork module apply $module"
-  bin/legwork module apply "$module"
+say "2. Apply the first module: legwork module apply demo/quickstart/base"
+bin/legwork module apply demo/quickstart/base
+
+# A module whose input changed is applied by itself: network takes an output of base, app takes outputs of both.
+for module in network app; do
+  say "3. New outputs upstream have queued demo/quickstart/$module by themselves. Its log, live:"
+  bin/legwork job logs -f "$(job_of "demo/quickstart/$module")"
 done
 
-say "3. What came out of it: legwork output demo/quickstart/app"
+say "4. What came out of it: legwork output demo/quickstart/app"
 bin/legwork output demo/quickstart/app
-say "4. What ran: legwork job list"
+say "5. What ran: legwork job list"
 bin/legwork job list
 
-say "That was real OpenTofu, on a Runner of its own. To go on:"
+say "That was a real $(basename "$engine"), on a Runner of its own. To go on:"
 cat <<'TEXT'
   bin/legwork dev examples/quickstart       # the same, and it stays; it prints what to export
   bin/legwork manifest export               # what the Server holds, as a manifest

@@ -1,0 +1,63 @@
+package boot
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"legwork/internal/catalog"
+	"legwork/internal/cli"
+	"legwork/internal/fault"
+)
+
+// Programs gives the command line what it starts.
+func Programs() cli.Programs {
+	return cli.Programs{
+		Version: Version(),
+		Server: func(ctx context.Context, o cli.StartOptions, log io.Writer) error {
+			settings, err := LoadServerSettings(layers(o))
+			if err != nil {
+				return err
+			}
+			return RunServer(ctx, settings, log, func(string) {})
+		},
+		Runner: startRunner,
+		Keep: func(ctx context.Context, dir string) error {
+			return RunKeeper(ctx, dir, os.Stderr)
+		},
+		Dev: func(ctx context.Context, o cli.DevOptions, out io.Writer) error {
+			return RunDev(ctx, DevOptions(o), out)
+		},
+		Schema: schema,
+	}
+}
+
+func layers(o cli.StartOptions) Layers {
+	return Layers{File: o.File, Environ: os.Environ(), Flags: o.Flags}
+}
+
+// startRunner counts signals itself: the first is no end of ctx but the wish to drain.
+func startRunner(ctx context.Context, o cli.StartOptions, log io.Writer) error {
+	settings, err := LoadRunnerSettings(layers(o))
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	return RunRunner(context.WithoutCancel(ctx), settings, signals, log)
+}
+
+func schema(name string) ([]byte, error) {
+	switch name {
+	case "manifest":
+		return catalog.ManifestSchema()
+	case "runner":
+		return RunnerSchema()
+	case "server":
+		return ServerSchema()
+	}
+	return nil, fault.New(fault.Invalid, "usage", "there is no schema %q", name).WithHint("there are manifest, runner and server")
+}

@@ -1,0 +1,73 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/engine"
+	"legwork/internal/engine/script"
+	"legwork/internal/engine/terraform"
+	"legwork/internal/process"
+	"legwork/internal/runner"
+	"legwork/internal/work"
+)
+
+// RunRunner runs a Runner until it is drained, or ctx ends. The first signal drains it, the second cancels its
+// Jobs gracefully, the third kills them. When ctx ends it leaves at once; its Jobs go on under the keeper and the
+// next Runner of the working directory takes them up. The program's log goes to out.
+func RunRunner(ctx context.Context, settings RunnerSettings, signals <-chan os.Signal, out io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	log := newLog(out, settings.Logging.Format, settings.Logging.Level)
+	r := runner.New(runnerConfig(settings, self, log))
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for _, step := range []func(){r.Drain, func() { r.CancelAll(work.Graceful) }, func() { r.CancelAll(work.Kill) }} {
+			select {
+			case <-signals:
+				step()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return r.Run(ctx)
+}
+
+func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config {
+	dir := s.WorkingDirectory.WorkingDirectory
+	return runner.Config{
+		ServerURL: s.Server.URL, CAFile: s.Server.CAFile,
+		OrganizationID: s.Runner.OrganizationID, RunnerID: s.Runner.ID, Instance: s.Runner.Instance,
+		ClientID: s.Runner.Credentials.ClientID, ClientSecret: s.Runner.Credentials.ClientSecret.Reveal(),
+		WorkingDirectory: dir, TempDirectory: s.WorkingDirectory.TempDirectory,
+		EnginePaths: s.Engine.AdditionalBinaryPaths, Capacity: s.Runner.Capacity, Labels: s.Runner.Labels,
+		Environ: os.Environ(),
+		LogStream: runner.LogStream{BatchSizeLimit: s.JobLogStream.BatchSizeLimit,
+			Period: time.Duration(s.JobLogStream.PeriodSeconds) * time.Second, Eager: s.JobLogStream.EagerlyEmitFirstEvent},
+		Approval: runner.Approval{Enabled: s.HooksPreapproval.Enabled, Dir: s.HooksPreapproval.PreapprovedHooksDirectory},
+		Grace: process.Ladder{Interrupt: time.Duration(s.Cancel.InterruptSeconds) * time.Second,
+			Terminate: time.Duration(s.Cancel.TerminateSeconds) * time.Second},
+		Engines: engine.Set{
+			catalog.OpenTofu:  terraform.New(catalog.OpenTofu, "tofu"),
+			catalog.Terraform: terraform.New(catalog.Terraform, "terraform"),
+			catalog.Script:    script.New(),
+		},
+		Keeper: process.Launch{Argv: []string{self, "runner", "keep", "--dir", runner.KeeperDir(dir)},
+			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}},
+		Version: Version(), Log: log.With(categoryKey, "runner"),
+	}
+}
+
+// RunKeeper runs the keeper of a folder. Its log goes to out.
+func RunKeeper(ctx context.Context, dir string, out io.Writer) error {
+	return process.RunKeeper(ctx, dir, Version(), newLog(out, "text", func(string) slog.Level { return slog.LevelInfo }))
+}
