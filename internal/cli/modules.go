@@ -36,9 +36,14 @@ func (a *app) moduleList() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			namespaces, err := client.Namespaces(cmd.Context(), stack)
+			if err != nil {
+				return err
+			}
 			return a.show(modules, func() *table {
 				t := &table{head: []string{"MODULE", "ENGINE", "RUNNER", "SOURCE"}}
 				for _, m := range modules {
+					m = effective(m, namespaces)
 					t.add(m.Path(), orDash(string(m.Engine)), orDash(m.Runner), sourceOf(m.Source))
 				}
 				return t
@@ -47,6 +52,16 @@ func (a *app) moduleList() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&stack, "stack", "", "only those of this Stack")
 	return cmd
+}
+
+// effective fills in what a Module gets from its Namespace.
+func effective(m catalog.Module, namespaces []catalog.Namespace) catalog.Module {
+	for _, n := range namespaces {
+		if n.ID == m.NamespaceID {
+			m.ModuleSpec = catalog.Effective(m.ModuleSpec, n.Defaults)
+		}
+	}
+	return m
 }
 
 // sourceOf says in a few words where code comes from.
@@ -69,7 +84,7 @@ func sourceOf(s catalog.Source) string {
 
 func (a *app) moduleShow() *cobra.Command {
 	return a.withFormat(&cobra.Command{
-		Use: "show MODULE", Short: "Show one Module", Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
+		Use: "show MODULE", Short: "Show one Module; the table with what it gets from its Namespace, the other formats as declared", Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -79,7 +94,11 @@ func (a *app) moduleShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(m, func() *table { return moduleDetails(m) })
+			namespaces, err := client.Namespaces(cmd.Context(), m.Stack)
+			if err != nil {
+				return err
+			}
+			return a.show(m, func() *table { return moduleDetails(effective(m, namespaces)) })
 		},
 	})
 }

@@ -135,7 +135,7 @@ func (c *logCleaner) inControl(dst []byte, r rune) []byte {
 	switch {
 	case r == 0x1b:
 		c.state = escape
-	case r >= 0x30 && r <= 0x3f && len(c.params) < 64:
+	case r >= 0x30 && r <= 0x3b && len(c.params) < 64:
 		c.params = append(c.params, byte(r))
 	case r >= 0x20 && r <= 0x3f:
 		c.odd = true
