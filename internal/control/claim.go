@@ -91,16 +91,18 @@ func (c *Control) refresh(ctx context.Context, id string) {
 	var m moved
 	var holder *work.Job
 	err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
-		m, holder = moved{}, nil
-		if m.job, err = tx.JobForUpdate(id); err != nil {
-			return err
-		}
-		m.order = c.order.Add(1)
-		if m.job.Status == work.Queued {
-			holder, err = tx.ModuleBusy(m.job.ModuleID)
+		m = moved{}
+		if m.job, err = tx.JobForUpdate(id); err == nil {
+			m.order = c.order.Add(1)
 		}
 		return err
 	})
+	if err == nil && m.job.Status == work.Queued {
+		err = c.store.View(ctx, func(tx *store.Tx) (err error) {
+			holder, err = tx.ModuleBusy(m.job.ModuleID)
+			return err
+		})
+	}
 	switch {
 	case fault.Is(err, fault.NotFound):
 		c.queue.forget(id)
@@ -110,7 +112,9 @@ func (c *Control) refresh(ctx context.Context, id string) {
 		}
 	default:
 		c.queue.observe(m)
-		c.queue.holds(m.job.ModuleID, holder)
+		if m.job.Status == work.Queued {
+			c.queue.holds(m.job.ModuleID, holder)
+		}
 	}
 }
 

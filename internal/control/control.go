@@ -208,7 +208,7 @@ func (c *Control) Drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for _, s := range c.sessions.all() {
-		s.goodbye("shutdown")
+		s.goodbye()
 	}
 	for _, s := range c.sessions.all() {
 		select {

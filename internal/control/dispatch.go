@@ -73,8 +73,9 @@ func (q *queue) awaitExpiry(now time.Time) {
 // lineup is a bucket in a pass: the Instances that suit its Jobs, and how far it was gone through.
 type lineup struct {
 	*bucket
-	at    int
-	suits []*session
+	at     int
+	suits  []*session
+	places int // that they had free together when the pass began
 }
 
 // lineups is a heap by the age of the next Job.
@@ -96,17 +97,16 @@ func (l *lineups) Pop() any {
 func (q *queue) match(now time.Time) {
 	var line lineups
 	for _, b := range q.buckets {
-		if suits := q.suitable(b); len(suits) > 0 {
-			line = append(line, &lineup{bucket: b, suits: suits})
+		if l := q.suitable(b); l.places > 0 {
+			line = append(line, l)
 		}
 	}
 	heap.Init(&line)
 	for len(line) > 0 {
 		l := line[0]
-		q.offer(l.entries[l.at], l.suits, now)
+		l.places -= q.offer(l.entries[l.at], l.suits, now)
 		l.at++
-		l.suits = withPlace(l.suits)
-		if l.at == len(l.entries) || len(l.suits) == 0 {
+		if l.at == len(l.entries) || l.places <= 0 {
 			heap.Pop(&line)
 			continue
 		}
@@ -115,42 +115,34 @@ func (q *queue) match(now time.Time) {
 }
 
 // suitable gives the Instances connected here that can take Jobs of a bucket now.
-func (q *queue) suitable(b *bucket) []*session {
+func (q *queue) suitable(b *bucket) *lineup {
+	l := &lineup{bucket: b}
 	f := q.fleets[b.org]
 	if f == nil {
-		return nil
+		return l
 	}
-	var suits []*session
 	for _, r := range f.runnersFor(b) {
 		if r.IsDisabled {
 			continue
 		}
 		for _, s := range q.local[r.ID] {
-			if s.free(r) > 0 && !s.draining && s.has(b.need.Engine) && (b.need.Instance == "" || b.need.Instance == s.instance) {
-				suits = append(suits, s)
+			free := s.free(r)
+			if free > 0 && !s.draining && s.has(b.need.Engine) && (b.need.Instance == "" || b.need.Instance == s.instance) {
+				l.suits = append(l.suits, s)
+				l.places += free
 			}
 		}
 	}
-	return suits
+	return l
 }
 
-func withPlace(suits []*session) []*session {
-	kept := suits[:0]
-	for _, s := range suits {
-		if s.places > len(s.active)+len(s.offered) {
-			kept = append(kept, s)
-		}
-	}
-	return kept
-}
-
-// offer asks Instances for one Job, if it can run now.
-func (q *queue) offer(e *entry, suits []*session, now time.Time) {
+// offer asks Instances for one Job, if it can run now, and tells how many.
+func (q *queue) offer(e *entry, suits []*session, now time.Time) int {
 	if q.offers[e.id] != nil || (e.upstreams && !e.ready) {
-		return
+		return 0
 	}
 	if holder, busy := q.busy[e.moduleID]; busy && holder.jobID != e.id {
-		return
+		return 0
 	}
 	f := q.fleets[e.org]
 	var candidates []work.Candidate
@@ -159,7 +151,7 @@ func (q *queue) offer(e *entry, suits []*session, now time.Time) {
 	for i := range suits {
 		s := suits[(start+i)%len(suits)]
 		r, ok := f.runners[s.runnerID]
-		if !ok || !catalog.Assigned(r, f.assignments, e.place) || now.Before(e.refused[s.instanceID].until) {
+		if !ok || s.free(r) <= 0 || !catalog.Assigned(r, f.assignments, e.place) || now.Before(e.refused[s.instanceID].until) {
 			continue
 		}
 		candidates = append(candidates, s.candidate(r))
@@ -169,7 +161,7 @@ func (q *queue) offer(e *entry, suits []*session, now time.Time) {
 		}
 	}
 	if len(candidates) == 0 {
-		return
+		return 0
 	}
 	chosen := work.Select(f.runners[candidates[0].RunnerID].Selection, candidates, rand.IntN)
 	o := &offer{attempt: e.attempt + 1, at: now, until: now.Add(q.c.limits.OfferTime), to: map[*session]bool{}}
@@ -181,6 +173,7 @@ func (q *queue) offer(e *entry, suits []*session, now time.Time) {
 	}
 	q.offers[e.id] = o
 	q.c.stats.offers.Add(int64(len(chosen)))
+	return len(chosen)
 }
 
 // prepare reads from the store what a pass needs and does not know: details of Jobs, records of Runners,

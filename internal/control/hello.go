@@ -33,11 +33,8 @@ const helloTime = 15 * time.Second
 // left or the Server stops, else why the Session was refused or ended, as a *wire.CloseError where the Runner was
 // told so.
 func (c *Control) ServeRunner(ctx context.Context, conn *wire.Conn, id RunnerIdentity) error {
-	if c.draining.Load() {
-		conn.Close(wire.CloseShutdown, "the Server is stopping")
-		return nil
-	}
 	if !c.begin() {
+		conn.Close(wire.CloseShutdown, "the Server is stopping")
 		return nil
 	}
 	defer c.working.Done()
@@ -49,7 +46,7 @@ func (c *Control) ServeRunner(ctx context.Context, conn *wire.Conn, id RunnerIde
 	if err != nil {
 		code, reason := closeCode(err)
 		conn.Close(code, reason)
-		return err
+		return endOf(err)
 	}
 	s.send(g.welcome)
 	c.sessions.put(s)
@@ -57,6 +54,9 @@ func (c *Control) ServeRunner(ctx context.Context, conn *wire.Conn, id RunnerIde
 	c.afterHello(ctx, s, g)
 	c.queue.connect(s)
 	c.signal(s.org)
+	if c.draining.Load() { // since the hello; Drain may not have seen this Session
+		s.goodbye()
+	}
 	err = s.read(ctx)
 	if code, reason := closeCode(err); code != wire.CloseUnavailable {
 		conn.Close(code, reason)
@@ -85,6 +85,7 @@ type greeting struct {
 	moves   []moved
 	bound   []*work.Job // that go on
 	drain   bool        // an operator had the Instance drain
+	was     string      // the Session that the Instance had before
 }
 
 // greet reads and checks the hello, enters the Instance, and reconciles its journal with the truth.
@@ -92,6 +93,9 @@ func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity) (gre
 	hello, err := readHello(ctx, s.conn, id)
 	if err != nil {
 		return greeting{}, err
+	}
+	if c.draining.Load() { // told after the hello, so that the sentence is not lost in a broken connection
+		return greeting{}, &wire.CloseError{Code: wire.CloseShutdown, Reason: "the Server is stopping"}
 	}
 	key := sha256.Sum256([]byte(hello.Key))
 	s.keyHash, s.id, s.org, s.runnerID, s.instance = key[:], uuid.NewString(), id.OrganizationID, id.RunnerID, hello.Instance
@@ -105,6 +109,9 @@ func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity) (gre
 	})
 	if err != nil {
 		return greeting{}, refusedBecause(err)
+	}
+	if g.was != "" {
+		c.hintReplaced(g.was)
 	}
 	for i := range g.welcome.Jobs {
 		c.addSpec(ctx, &g.welcome.Jobs[i], g.bound)
@@ -152,15 +159,14 @@ func readHello(ctx context.Context, conn *wire.Conn, id RunnerIdentity) (*wire.H
 
 // takeOver ends the Session here that the same Instance had before, and waits until what it sent is stored.
 func (c *Control) takeOver(ctx context.Context, s *session) {
-	for _, old := range c.sessions.all() {
-		if old.runnerID != s.runnerID || old.instance != s.instance || subtle.ConstantTimeCompare(old.keyHash, s.keyHash) != 1 {
-			continue
-		}
-		c.background(func(context.Context) { old.conn.Close(wire.CloseReplaced, wire.CloseReplaced.Sentence()) })
-		select {
-		case <-old.over:
-		case <-ctx.Done():
-		}
+	old := c.sessions.named(s.runnerID, s.instance)
+	if old == nil || old.org != s.org || subtle.ConstantTimeCompare(old.keyHash, s.keyHash) != 1 {
+		return
+	}
+	c.background(func(context.Context) { old.conn.Close(wire.CloseReplaced, wire.CloseReplaced.Sentence()) })
+	select {
+	case <-old.over:
+	case <-ctx.Done():
 	}
 }
 
@@ -178,7 +184,7 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 	if err != nil {
 		return g, err
 	}
-	replaced := instance.SessionID
+	g.was = instance.SessionID
 	instance.KeyHash, instance.Version, instance.OS, instance.Arch = s.keyHash, hello.Version, hello.OS, hello.Arch
 	instance.Capability, instance.Capacity = hello.Capability, s.capacity
 	instance.Engines, instance.Labels = hello.Engines, hello.Labels
@@ -191,9 +197,6 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 		Heartbeat: c.limits.Heartbeat, Lease: c.limits.Lease, Runner: runner.Name}
 	if err := c.reconcile(tx, s, hello.Journal, &g); err != nil {
 		return g, err
-	}
-	if replaced != "" && c.sessions.get(replaced) == nil {
-		c.hintReplaced(replaced)
 	}
 	return g, c.publish(tx, s.org, "runner.online", runner.ID, s.event())
 }
@@ -212,27 +215,34 @@ func (s *session) event() InstanceEvent {
 
 // instanceFor gives the record of the Instance, a new one where there is none, when the rules let it in.
 func (c *Control) instanceFor(tx *store.Tx, s *session, runner catalog.Runner) (store.Instance, error) {
-	if err := tx.LockCatalog(s.org + " " + runner.ID); err != nil { // two hellos of one Runner, one after the other
-		return store.Instance{}, err
+	mine, err := existing(tx.InstanceByName(runner.ID, s.instance))
+	if err != nil {
+		return mine, err
+	}
+	if mine.ID != "" && !bytes.Equal(mine.KeyHash, s.keyHash) && c.living(mine, tx.Now()) {
+		return mine, &wire.CloseError{Code: wire.CloseDuplicate, Reason: fmt.Sprintf(
+			"another process is connected as Instance %q of Runner %s: stop it, or set another Runner.Instance", mine.Name, runner.Name)}
+	}
+	mine.OrganizationID, mine.RunnerID, mine.Name = s.org, runner.ID, s.instance
+	if runner.AllowMultipleInstances {
+		return mine, nil
+	}
+	return mine, c.alone(tx, s, runner)
+}
+
+// alone refuses an Instance of a Runner that allows one, while another one is connected.
+func (c *Control) alone(tx *store.Tx, s *session, runner catalog.Runner) error {
+	if err := tx.LockCatalog(runner.ID); err != nil { // two hellos of one Runner, one after the other
+		return err
 	}
 	siblings, err := tx.Instances(s.org, runner.ID)
-	if err != nil {
-		return store.Instance{}, err
-	}
-	mine := store.Instance{OrganizationID: s.org, RunnerID: runner.ID, Name: s.instance}
 	for _, i := range siblings {
-		switch {
-		case i.Name == s.instance && !bytes.Equal(i.KeyHash, s.keyHash) && c.living(i, tx.Now()):
-			return mine, &wire.CloseError{Code: wire.CloseDuplicate, Reason: fmt.Sprintf(
-				"another process is connected as Instance %q of Runner %s: stop it, or set another Runner.Instance", i.Name, runner.Name)}
-		case i.Name == s.instance:
-			mine = i
-		case !runner.AllowMultipleInstances && c.living(i, tx.Now()):
-			return mine, &wire.CloseError{Code: wire.CloseSingle, Reason: fmt.Sprintf(
+		if i.Name != s.instance && c.living(i, tx.Now()) {
+			return &wire.CloseError{Code: wire.CloseSingle, Reason: fmt.Sprintf(
 				"Runner %s allows one Instance and %q is connected: stop it, or set allow_multiple_instances", runner.Name, i.Name)}
 		}
 	}
-	return mine, nil
+	return err
 }
 
 // living tells whether an Instance has a Session that lives.

@@ -19,9 +19,10 @@ type lane struct {
 	ref wire.Ref
 
 	// Guarded by the Session's mutex.
-	inbox   []wire.Message
+	inbox   []act
 	bytes   int
 	running bool
+	adopted bool // the Attempt is bound to this Instance
 	dropped bool
 
 	// Of the one goroutine that runs the lane.
@@ -34,9 +35,12 @@ type lane struct {
 	silent  bool      // that it prints nothing was noted
 }
 
-// deliver puts a message into the lane of its Attempt. It waits while too much is waiting already, and so slows the peer
+// batchMost bounds the bytes of log that one transaction stores, because others wait for it.
+const batchMost = 2 << 20
+
+// deliver puts something into the lane of its Attempt. It waits while too much is waiting already, and so slows the peer
 // down by way of the connection.
-func (s *session) deliver(ref wire.Ref, m wire.Message, size int) {
+func (s *session) deliver(ref wire.Ref, a act) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.waiting > maxWaiting && !s.ended {
@@ -52,13 +56,28 @@ func (s *session) deliver(ref wire.Ref, m wire.Message, size int) {
 		return
 	}
 	l := s.lane(ref)
-	l.inbox = append(l.inbox, m)
-	l.bytes += size
-	s.waiting += size
+	l.inbox = append(l.inbox, a)
+	l.bytes += a.size
+	s.waiting += a.size
 	if !l.running {
 		l.running = true
 		s.lanesWG.Go(l.run)
 	}
+}
+
+// deliverLog unpacks a batch here, in the goroutine that reads, so that what waits is counted as large as it is.
+func (s *session) deliverLog(m *wire.LogBatch) error {
+	records, err := wire.UnpackRecords(m)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for i := range records {
+		records[i].Time = records[i].Time.Truncate(time.Microsecond) // as the store keeps it
+		size += len(records[i].Data) + 64
+	}
+	s.deliver(m.Ref, act{step: m.Step, first: m.First, records: records, size: size})
+	return nil
 }
 
 func (s *session) lane(ref wire.Ref) *lane {
@@ -66,6 +85,7 @@ func (s *session) lane(ref wire.Ref) *lane {
 	if l == nil {
 		l = &lane{s: s, ref: ref, heads: map[int]uint64{}}
 		s.lanes[ref] = l
+		s.c.sessions.works(ref.Job, s)
 	}
 	return l
 }
@@ -79,7 +99,7 @@ func (s *session) adopt(j *work.Job, acks []wire.StepLog, direct bool) {
 	if l.running {
 		return
 	}
-	l.mine, l.direct, l.action, l.printed = true, direct, j.Action, time.Now()
+	l.adopted, l.mine, l.direct, l.action, l.printed = true, true, direct, j.Action, time.Now()
 	for _, a := range acks {
 		l.heads[a.Step] = a.Next
 	}
@@ -98,33 +118,49 @@ func (s *session) finish() {
 	}
 	s.mu.Unlock()
 	s.lanesWG.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref := range s.lanes {
+		s.forget(ref)
+	}
 }
 
-// takeAll empties the inbox. Nothing in it ends the run.
-func (l *lane) takeAll() []wire.Message {
+// takeSome takes what came in first, as much as one transaction should store. Nothing ends the run.
+func (l *lane) takeSome() []act {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	batch := l.inbox
-	l.inbox = nil
-	s.waiting -= l.bytes
-	l.bytes = 0
+	n, size := 0, 0
+	for n < len(l.inbox) && (n == 0 || size+l.inbox[n].size <= batchMost) {
+		size += l.inbox[n].size
+		n++
+	}
+	acts := l.inbox[:n:n]
+	l.inbox = l.inbox[n:]
+	l.bytes -= size
+	s.waiting -= size
 	if s.room != nil && s.waiting <= maxWaiting {
 		close(s.room)
 		s.room = nil
 	}
-	if len(batch) == 0 {
-		l.running = false
+	if n == 0 {
+		l.inbox, l.running = nil, false
 		if l.dropped {
-			delete(s.lanes, l.ref)
+			s.forget(l.ref)
 		}
 	}
-	return batch
+	return acts
+}
+
+// forget takes a lane out that is done. The caller holds mu.
+func (s *session) forget(ref wire.Ref) {
+	delete(s.lanes, ref)
+	s.c.sessions.worksNot(ref.Job, s)
 }
 
 func (l *lane) run() {
-	for batch := l.takeAll(); len(batch) > 0; batch = l.takeAll() {
-		if err := l.process(l.s.c.alive, batch); err != nil {
+	for acts := l.takeSome(); len(acts) > 0; acts = l.takeSome() {
+		if err := l.process(l.s.c.alive, l.gather(acts)); err != nil {
 			l.s.refuseMessage(l.ref, err)
 		}
 	}
@@ -165,14 +201,11 @@ type act struct {
 	started  *wire.StepStarted
 	finished *wire.StepFinished
 	refused  *wire.Refuse
+	size     int // bytes it takes while it waits
 }
 
-// process stores a batch of messages in one transaction and answers them.
-func (l *lane) process(ctx context.Context, batch []wire.Message) error {
-	acts, err := l.acts(batch)
-	if err != nil {
-		return err
-	}
+// process stores some acts in one transaction and answers them.
+func (l *lane) process(ctx context.Context, acts []act) (err error) {
 	ready := map[int]prepared{}
 	for _, a := range acts {
 		if a.finished != nil {
@@ -193,36 +226,20 @@ func (l *lane) process(ctx context.Context, batch []wire.Message) error {
 	return nil
 }
 
-// acts reads the messages and joins the log batches that follow one another.
-func (l *lane) acts(batch []wire.Message) ([]act, error) {
+// gather joins log batches that follow one another, and looks again at a result that was held.
+func (l *lane) gather(in []act) []act {
 	var acts []act
-	for _, m := range batch {
-		switch m := m.(type) {
-		case *wire.LogBatch:
-			records, err := wire.UnpackRecords(m)
-			if err != nil {
-				return nil, err
-			}
-			for i := range records { // as the store keeps them
-				records[i].Time = records[i].Time.Truncate(time.Microsecond)
-			}
-			acts = join(acts, act{step: m.Step, first: m.First, records: records})
-		case *wire.StepStarted:
-			acts = append(acts, act{step: m.Step, started: m})
-		case *wire.StepFinished:
-			acts = append(acts, act{step: m.Step, finished: m})
-		case *wire.Refuse:
-			acts = append(acts, act{refused: m})
-		}
+	for _, a := range in {
+		acts = join(acts, a)
 	}
 	if l.held != nil {
 		acts = append(acts, act{step: l.held.Step, finished: l.held})
 	}
-	return acts, nil
+	return acts
 }
 
 func join(acts []act, a act) []act {
-	if n := len(acts); n > 0 {
+	if n := len(acts); n > 0 && a.records != nil {
 		last := &acts[n-1]
 		if last.records != nil && last.step == a.step && last.first+uint64(len(last.records)) == a.first {
 			last.records = append(last.records, a.records...)
@@ -420,7 +437,12 @@ func (l *lane) answer(h harvest) {
 		l.s.send(&wire.StepAck{Ref: l.ref, Step: step})
 	}
 	l.s.c.carryOut(h.moves...)
-	if h.old && len(h.results) > 0 && h.held == nil {
+	switch {
+	case h.old && h.held == nil && len(h.results) > 0:
 		l.s.drop(l.ref)
+	case h.old && h.held == nil:
+		l.s.mu.Lock()
+		l.dropped = true // of this Server's memory, when nothing follows
+		l.s.mu.Unlock()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +34,7 @@ type session struct {
 	heard atomic.Int64  // Unix nanoseconds of the last message
 
 	// Guarded by the queue's mutex.
-	places    int // that its Runner record leaves it
+	places    int // that its Runner record leaves it, of its capacity
 	active    map[string]int
 	offered   map[string]bool
 	draining  bool
@@ -80,7 +82,7 @@ func (s *session) drop(ref wire.Ref) {
 	if l := s.lanes[ref]; l != nil {
 		l.dropped = true
 		if !l.running {
-			delete(s.lanes, ref)
+			s.forget(ref)
 		}
 	}
 	delete(s.working, ref)
@@ -90,9 +92,10 @@ func (s *session) drop(ref wire.Ref) {
 }
 
 // goodbye ends the Session because this Server goes.
-func (s *session) goodbye(reason string) {
+func (s *session) goodbye() {
+	const reason = "the Server is stopping"
 	s.send(&wire.Goodbye{Reason: reason})
-	s.c.background(func(context.Context) { s.conn.Close(wire.CloseShutdown, "the Server is stopping") })
+	s.c.background(func(context.Context) { s.conn.Close(wire.CloseShutdown, reason) })
 }
 
 // fail ends the Session with a reason that the Runner can act on.
@@ -124,11 +127,11 @@ func (s *session) take(m wire.Message) error {
 	case *wire.Refuse:
 		s.refuse(m)
 	case *wire.StepStarted:
-		s.deliver(m.Ref, m, 0)
+		s.deliver(m.Ref, act{step: m.Step, started: m})
 	case *wire.StepFinished:
-		s.deliver(m.Ref, m, len(m.Result.Changes))
+		s.deliver(m.Ref, act{step: m.Step, finished: m, size: len(m.Result.Changes)})
 	case *wire.LogBatch:
-		s.deliver(m.Ref, m, len(m.Records))
+		return s.deliverLog(m)
 	case *wire.Draining:
 		s.c.queue.drain(s, true)
 		s.c.noteInstance(s, "runner.draining")
@@ -143,7 +146,7 @@ func (s *session) heartbeat(m *wire.Heartbeat) {
 	s.mu.Lock()
 	clear(s.working)
 	for _, ref := range m.Working {
-		if s.lanes[ref] != nil { // whoever else's Job it may be, its Lease is not this Instance's to renew
+		if l := s.lanes[ref]; l != nil && l.adopted { // whoever else's Job it may be, its Lease is not this Instance's to renew
 			s.working[ref], s.renew[ref] = true, true
 		}
 	}
@@ -178,7 +181,7 @@ func (s *session) refuse(m *wire.Refuse) {
 	claimed := s.lanes[m.Ref] != nil
 	s.mu.Unlock()
 	if claimed {
-		s.deliver(m.Ref, m, 0)
+		s.deliver(m.Ref, act{refused: m})
 	}
 }
 
@@ -245,16 +248,22 @@ type registry struct {
 	mu         sync.RWMutex
 	byInstance map[string]*session
 	byID       map[string]*session
+	byName     map[instanceName]*session
+	byJob      map[string]map[*session]bool // those that have a lane for one of its Attempts
 }
 
+// instanceName is what an Instance is known by before its record is.
+type instanceName struct{ runnerID, instance string }
+
 func newRegistry() *registry {
-	return &registry{byInstance: map[string]*session{}, byID: map[string]*session{}}
+	return &registry{byInstance: map[string]*session{}, byID: map[string]*session{},
+		byName: map[instanceName]*session{}, byJob: map[string]map[*session]bool{}}
 }
 
 func (r *registry) put(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byID[s.id], r.byInstance[s.instanceID] = s, s
+	r.byID[s.id], r.byInstance[s.instanceID], r.byName[instanceName{s.runnerID, s.instance}] = s, s, s
 }
 
 func (r *registry) remove(s *session) {
@@ -264,6 +273,41 @@ func (r *registry) remove(s *session) {
 	if r.byInstance[s.instanceID] == s {
 		delete(r.byInstance, s.instanceID)
 	}
+	if name := (instanceName{s.runnerID, s.instance}); r.byName[name] == s {
+		delete(r.byName, name)
+	}
+}
+
+// works notes that a Session has to do with a Job, worksNot that it has not any more.
+func (r *registry) works(job string, s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byJob[job] == nil {
+		r.byJob[job] = map[*session]bool{}
+	}
+	r.byJob[job][s] = true
+}
+
+func (r *registry) worksNot(job string, s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.byJob[job], s); len(r.byJob[job]) == 0 {
+		delete(r.byJob, job)
+	}
+}
+
+// ofJob gives the Sessions that have to do with a Job.
+func (r *registry) ofJob(job string) []*session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Collect(maps.Keys(r.byJob[job]))
+}
+
+// named gives the Session of an Instance by its name, or nil.
+func (r *registry) named(runnerID, instance string) *session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byName[instanceName{runnerID, instance}]
 }
 
 // ofInstance gives the Session of an Instance, or nil when it has none here.
@@ -282,11 +326,7 @@ func (r *registry) get(id string) *session {
 func (r *registry) all() []*session {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	all := make([]*session, 0, len(r.byID))
-	for _, s := range r.byID {
-		all = append(all, s)
-	}
-	return all
+	return slices.Collect(maps.Values(r.byID))
 }
 
 func (r *registry) size() int {

@@ -143,7 +143,7 @@ func (c *Control) runnerFor(tx *store.Tx, m catalog.Module) (string, error) {
 		ok, err := isAssigned(tx, r, m)
 		if err == nil && !ok {
 			err = fault.New(fault.Conflict, "module_not_assigned", "runner %s is not assigned to module %s", r.Name, m.Path()).
-				WithHint("run: legwork runner assign %s %s", r.Name, m.Path())
+				WithHint("run: legwork assignment create %s %s", r.Name, m.Path())
 		}
 		return r.ID, err
 	}
@@ -167,7 +167,7 @@ func noRunner(m catalog.Module) error {
 	if len(m.RunnerLabels) > 0 {
 		f = fault.New(fault.Conflict, "module_not_assigned", "no runner with the labels of module %s is assigned to it", m.Path())
 	}
-	return f.WithHint("run: legwork runner assign RUNNER %s", m.Path())
+	return f.WithHint("run: legwork assignment create RUNNER %s", m.Path())
 }
 
 func isAssigned(tx *store.Tx, r catalog.Runner, m catalog.Module) (bool, error) {

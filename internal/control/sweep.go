@@ -13,7 +13,7 @@ const (
 	serverLease  = 30 * time.Second // how long a Server counts as living without a word
 	serverBeat   = 10 * time.Second
 	resyncPeriod = 10 * time.Second // how often the queue is compared with the store, at least
-	prunePeriod  = time.Hour
+	prunePeriod  = 10 * time.Second // each removes so many at most that nobody waits for it
 	dueAtOnce    = 500
 )
 

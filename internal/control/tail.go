@@ -211,7 +211,7 @@ func (t *tails) watch(job string, on bool) {
 // configure tells the Instance, if its Session is here. Which Attempts are under way the Sessions know.
 func (t *tails) configure(job string) {
 	watch := t.watched(job)
-	for _, s := range t.c.sessions.all() {
+	for _, s := range t.c.sessions.ofJob(job) {
 		if ref, ok := s.attemptOf(job); ok {
 			s.send(&wire.Configure{Ref: ref, Watch: watch})
 		}
@@ -223,7 +223,7 @@ func (s *session) attemptOf(job string) (newest wire.Ref, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ref, l := range s.lanes {
-		if ref.Job == job && l.mine && !l.dropped && ref.Attempt > newest.Attempt {
+		if ref.Job == job && l.adopted && !l.dropped && ref.Attempt > newest.Attempt {
 			newest, ok = ref, true
 		}
 	}
