@@ -28,6 +28,7 @@ type follower struct {
 	job     *work.Job
 	said    work.Wait // the last reason for waiting that was printed
 	asked   bool      // the approval was asked for
+	away    bool      // the Server did not answer the last look
 	printed time.Time // when the log last said something
 	shown   bool      // a status line stands on the terminal
 	turn    int
@@ -79,7 +80,7 @@ func (f *follower) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if time.Since(looked) >= lookPeriod && f.quiet(lookPeriod) {
+		if time.Since(looked) >= lookPeriod && f.quiet(quietBefore) {
 			f.look(ctx)
 			looked = time.Now()
 		}
@@ -93,17 +94,24 @@ func (f *follower) quiet(d time.Duration) bool {
 	return time.Since(f.printed) >= d
 }
 
-// look gets the Job as it is now. That it cannot be had is no trouble: the log says when the Server is gone for good.
+// look gets the Job as it is now. That it cannot be had is no trouble yet: the log says when the Server is gone for good.
 func (f *follower) look(ctx context.Context) {
 	job, err := f.client.Job(ctx, f.job.ID)
-	if err != nil {
+	if ctx.Err() != nil {
 		return
 	}
 	f.mu.Lock()
-	f.job = job
+	if err == nil {
+		f.job = job
+	} else if !f.away && !f.app.err.is {
+		fmt.Fprintln(f.app.Err, away)
+	}
+	f.away = err != nil
 	f.mu.Unlock()
 	f.sayWait()
 }
+
+const away = "the Server does not answer; trying again"
 
 // sayWait prints a new reason for waiting where no status line shows it.
 func (f *follower) sayWait() {
@@ -131,7 +139,11 @@ func (f *follower) status() {
 		return
 	}
 	f.turn++
-	line := fmt.Sprintf("%s #%d %s", spinner[f.turn%len(spinner)], f.job.Number, clean(doing(f.job, time.Now())))
+	now := clean(doing(f.job, time.Now()))
+	if f.away {
+		now = away
+	}
+	line := fmt.Sprintf("%s #%d %s", spinner[f.turn%len(spinner)], f.job.Number, now)
 	fmt.Fprintf(f.app.Err, "\r\x1b[K%s", f.app.err.paint(dim, cutTo(line, f.app.err.width(f.app.Err)-1)))
 	f.shown = true
 }
