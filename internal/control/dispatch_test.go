@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/store"
+	"legwork/internal/store/storetest"
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
@@ -300,8 +302,12 @@ func (f *fake) count(y *tally, capacity int) {
 }
 
 func TestTwoServersNeverBindAJobTwiceNorOverfillAnInstance(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) { twoServers(t, newWorldOn(t, filepath.Join(t.TempDir(), "legwork.db"))) })
+	t.Run("postgres", func(t *testing.T) { twoServers(t, newWorldOn(t, storetest.Postgres(t))) })
+}
+
+func twoServers(t *testing.T, w *world) {
 	const jobs, capacity = 150, 3
-	w := newWorld(t)
 	one, two := w.serve(Limits{}), w.serve(Limits{})
 	r := one.runner(one.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
 	one.scripts(one.owner(), jobs)

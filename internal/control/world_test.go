@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,11 +23,27 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/store"
+	"legwork/internal/store/storetest"
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := storetest.Main(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// database gives the database of a test: SQLite, or PostgreSQL when LEGWORK_TEST_DATABASE says so.
+func database(t testing.TB) string {
+	if os.Getenv("LEGWORK_TEST_DATABASE") == "postgres" {
+		return storetest.Postgres(t)
+	}
+	return filepath.Join(t.TempDir(), "legwork.db")
+}
 
 // patience is how long a test waits for something that has to happen.
 const patience = 10 * time.Second
@@ -57,10 +74,15 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldOn(t, database(t))
+}
+
+func newWorldOn(t testing.TB, database string) *world {
+	t.Helper()
 	ctx := context.Background()
 	w := &world{t: t}
 	var err error
-	if w.store, err = store.Open(ctx, filepath.Join(t.TempDir(), "legwork.db"), slog.New(slog.DiscardHandler)); err != nil {
+	if w.store, err = store.Open(ctx, database, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.store.Close() })
