@@ -143,6 +143,9 @@ func start(t testing.TB, cfg Config) *started {
 // leave stops the Runner as an upgrade in place does: its commands go on.
 func (s *started) leave(t testing.TB) {
 	t.Helper()
+	if len(s.done) == 0 { // a keeper that is only just being started would be there after the test
+		_, _ = s.keep(s.life)
+	}
 	s.stop()
 	select {
 	case err := <-s.done:

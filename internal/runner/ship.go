@@ -115,7 +115,12 @@ func (s *shipper) follow(keeper *process.Client) {
 
 // run sends until the Server has everything, or the Runner leaves.
 func (s *shipper) run() {
-	defer s.end()
+	for again := true; again; again = s.end() {
+		s.serve()
+	}
+}
+
+func (s *shipper) serve() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -139,7 +144,8 @@ func (s *shipper) run() {
 	}
 }
 
-func (s *shipper) end() {
+// end gives back what run holds. It tells whether the result was asked for again meanwhile.
+func (s *shipper) end() (again bool) {
 	if s.reader != nil {
 		_ = s.reader.Close()
 		s.reader = nil
@@ -150,8 +156,9 @@ func (s *shipper) end() {
 	}
 	s.link, s.inflight, s.unacked = nil, nil, 0
 	s.mu.Lock()
-	s.busy = false
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.busy = s.again && s.r.life.Err() == nil
+	return s.busy
 }
 
 // expect notes that something may have been written.
