@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"legwork/internal/api"
@@ -236,4 +237,50 @@ func TestInternalErrorsAreLoggedAndNotShown(t *testing.T) {
 	if resp.StatusCode == 500 && strings.Count(w.Log.String(), "level=ERROR") != 1 {
 		t.Errorf("logged:\n%s", w.Log)
 	}
+}
+
+func TestLargeAnswersAreCompressed(t *testing.T) {
+	w := apitest.Start(t)
+	var b strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&b, "---\nkind: Stack\nname: stack-%d\n", i)
+	}
+	w.Apply(b.String())
+	req, err := http.NewRequest("GET", w.URL+"/api/v1/stacks", nil)
+	w.Must(err)
+	req.Header.Set("Authorization", "Bearer "+w.Token)
+	req.Header.Set("Accept-Encoding", "gzip")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	w.Must(err)
+	defer resp.Body.Close()
+	packed, err := io.ReadAll(resp.Body)
+	w.Must(err)
+	if resp.Header.Get("Content-Encoding") != "gzip" || len(packed) > 20_000 {
+		t.Errorf("%d bytes, %v", len(packed), resp.Header)
+	}
+	stacks, err := w.Client.Stacks(context.Background())
+	if err != nil || len(stacks) != 200 {
+		t.Errorf("%d stacks, %v", len(stacks), err)
+	}
+}
+
+// TestManyClientsAtOnce submits Jobs from 50 clients. None may be refused for being one of many.
+func TestManyClientsAtOnce(t *testing.T) {
+	w := apitest.Start(t)
+	w.Runner("edge", func(*apitest.StepRun) work.StepResult { return work.StepResult{} })
+	var b strings.Builder
+	b.WriteString(apitest.Scripts)
+	for i := range 50 {
+		fmt.Fprintf(&b, "---\n{kind: Module, stack: prod, namespace: net, name: m%d, script: {run: 'true', repeatable: true}}\n", i)
+	}
+	w.Apply(b.String())
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			if _, err := w.Client.Submit(context.Background(), fmt.Sprintf("prod/net/m%d", i), work.Run); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
