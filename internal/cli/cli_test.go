@@ -347,13 +347,13 @@ func TestRunnerLifeOnTheCommandLine(t *testing.T) {
 	}
 	text, _ := os.ReadFile(file)
 	var settings struct {
-		Server struct{ Url string }
+		Server struct{ URL string }
 		Runner struct {
-			Id, OrganizationId string
-			Credentials        struct{ ClientId, ClientSecret string }
+			ID, OrganizationID string
+			Credentials        struct{ ClientID, ClientSecret string }
 		}
 	}
-	if err := json.Unmarshal(text, &settings); err != nil || settings.Server.Url != w.URL || settings.Runner.Id == "" || settings.Runner.Credentials.ClientSecret == "" {
+	if err := json.Unmarshal(text, &settings); err != nil || !strings.Contains(string(text), `"ClientSecret"`) || settings.Server.URL != w.URL || settings.Runner.ID == "" || settings.Runner.Credentials.ClientSecret == "" {
 		t.Errorf("%v %s", err, text)
 	}
 	if r := s.run("runner", "create", "edge-2", "--write-config", file); r.status != 1 || !strings.Contains(r.err, "there already") {

@@ -111,15 +111,13 @@ func newSettingsFile(path string) (*os.File, error) {
 
 // runnerSettings are the settings that a Runner process needs at least, under their kept names.
 func runnerSettings(server string, made api.CreatedRunner) any {
-	type credentials struct{ ClientId, ClientSecret string }
-	type runner struct {
-		Id, OrganizationId string
-		Credentials        credentials
+	return map[string]any{
+		"Server": map[string]any{"Url": server},
+		"Runner": map[string]any{
+			"Id": made.ID, "OrganizationId": made.OrganizationID,
+			"Credentials": map[string]any{"ClientId": made.ClientID, "ClientSecret": made.ClientSecret},
+		},
 	}
-	return struct {
-		Server struct{ Url string }
-		Runner runner
-	}{struct{ Url string }{server}, runner{made.ID, made.OrganizationID, credentials{made.ClientID, made.ClientSecret}}}
 }
 
 // shownRunner is a Runner with its Instances.
