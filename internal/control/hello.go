@@ -364,8 +364,12 @@ func (c *Control) addSpec(ctx context.Context, v *wire.Verdict, bound []*work.Jo
 func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 	for _, j := range g.bound {
 		for _, v := range g.welcome.Jobs {
-			if v.Ref == refOf(j) {
-				s.adopt(j, v.Acks, false)
+			if v.Ref != refOf(j) {
+				continue
+			}
+			s.adopt(j, v.Acks, false)
+			if c.tails.watched(j.ID) {
+				s.send(&wire.Configure{Ref: v.Ref, Watch: true})
 			}
 		}
 	}

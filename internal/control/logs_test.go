@@ -176,8 +176,14 @@ func TestFollowingHasTheInstanceShipAtOnce(t *testing.T) {
 	if c := expect[*wire.Configure](f); !c.Watch || c.Ref != step.Ref {
 		t.Fatalf("configure: %+v", c)
 	}
+	f.cut()
+	f.hello.Journal = []wire.Held{{Ref: step.Ref, Running: true}}
+	f.online(s)
+	if c := expect[*wire.Configure](f); !c.Watch || c.Ref != step.Ref {
+		t.Fatalf("configure after a reconnect: %+v", c)
+	}
 	f.finish(step.Ref, 0, 0, work.StepResult{})
-	if next := expect[*wire.RunStep](f); !next.Watch {
+	if next := expectThat(f, func(m *wire.RunStep) bool { return m.Step == 1 }); !next.Watch {
 		t.Fatal("the next step is not watched")
 	}
 	w.stop()
