@@ -73,7 +73,7 @@ func (s *Server) ownRunner(r *http.Request, actor catalog.Actor, who control.Run
 	})
 	switch {
 	case fault.Is(err, fault.NotFound) || (err == nil && runner.ID != who.RunnerID):
-		return fault.New(fault.NotFound, "no_such_runner", "the Server knows no Runner with this id").
+		return fault.New(fault.NotFound, "no_such_runner", "the Server knows no Runner with the id %s", who.RunnerID).
 			WithHint("set Runner.Id to the id that was shown when the Runner was created")
 	case err != nil:
 		return err

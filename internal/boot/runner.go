@@ -21,6 +21,7 @@ import (
 // Jobs gracefully, the third kills them. When ctx ends it leaves at once; its Jobs go on under the keeper and the
 // next Runner of the working directory takes them up. The program's log goes to out.
 func RunRunner(ctx context.Context, settings RunnerSettings, signals <-chan os.Signal, out io.Writer) error {
+	leanMemory()
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -69,5 +70,6 @@ func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config
 
 // RunKeeper runs the keeper of a folder. Its log goes to out.
 func RunKeeper(ctx context.Context, dir string, out io.Writer) error {
+	leanMemory()
 	return process.RunKeeper(ctx, dir, Version(), newLog(out, "text", func(string) slog.Level { return slog.LevelInfo }))
 }

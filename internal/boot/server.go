@@ -28,6 +28,7 @@ import (
 // sent is stored, and the store is closed. ready is told the base URL once requests are answered. The program's
 // log goes to out.
 func RunServer(ctx context.Context, settings ServerSettings, out io.Writer, ready func(url string)) error {
+	leanMemory()
 	log := newLog(out, settings.LogFormat, func(string) slog.Level { return settings.Level() })
 	s, err := openServer(ctx, settings, log)
 	if err != nil {
@@ -56,31 +57,35 @@ type server struct {
 }
 
 // openServer opens every part. On an error it closes those that are open.
-func openServer(ctx context.Context, settings ServerSettings, log *slog.Logger) (s *server, err error) {
-	s = &server{settings: settings, log: log}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
+func openServer(ctx context.Context, settings ServerSettings, log *slog.Logger) (*server, error) {
+	s := &server{settings: settings, log: log}
+	if err := s.open(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *server) open(ctx context.Context) (err error) {
+	settings, log := s.settings, s.log
 	if err := os.MkdirAll(settings.Data, 0o700); err != nil {
-		return nil, fault.New(fault.Invalid, "data_folder", "the data folder %s cannot be made", settings.Data).
+		return fault.New(fault.Invalid, "data_folder", "the data folder %s cannot be made", settings.Data).
 			WithHint("choose another with --data, or give this user the right to write there").WithCause(err)
 	}
 	if s.store, err = store.Open(ctx, databaseOf(settings), log.With(categoryKey, "store")); err != nil {
-		return nil, err
+		return err
 	}
 	s.closers = append(s.closers, s.store.Close)
 	s.access, err = access.New(ctx, s.store, access.Settings{Dir: settings.Data, TokenLifetime: time.Duration(settings.TokenLifetime)}, log.With(categoryKey, "access"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.bus, err = bus.Open(ctx, bus.Config{URL: settings.NATSURL.Reveal()}); err != nil {
-		return nil, err
+		return err
 	}
 	s.closers = append(s.closers, s.bus.Close)
 	if s.blobs, err = blob.Open(ctx, blobsOf(settings)); err != nil {
-		return nil, err
+		return err
 	}
 	s.closers = append(s.closers, s.blobs.Close)
 	s.control = control.New(control.Config{
@@ -91,7 +96,7 @@ func openServer(ctx context.Context, settings ServerSettings, log *slog.Logger) 
 			MaxAttempts: settings.MaxAttempts,
 		},
 	})
-	return s, nil
+	return nil
 }
 
 func databaseOf(settings ServerSettings) string {

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package boot
+
+// leanMemory does nothing here.
+func leanMemory() {}

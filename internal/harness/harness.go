@@ -1,0 +1,529 @@
+// Package harness runs the real binary in tests: a Server, Runners and the command line, each a process
+// of its own, on loopback and random ports, in folders of the test. What it starts, it ends.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience bounds every wait for a condition.
+const Patience = 60 * time.Second
+
+// Binary builds bin/legwork once per test process and gives its path. LEGWORK_TEST_BINARY names one that is
+// built already.
+var Binary = sync.OnceValues(func() (string, error) {
+	if p := os.Getenv("LEGWORK_TEST_BINARY"); p != "" {
+		return filepath.Abs(p)
+	}
+	dir, err := os.MkdirTemp("", "legwork-bin-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "legwork")
+	build := exec.Command("go", "build", "-o", path, "./cmd/legwork")
+	build.Dir = Root()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the binary: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Root is the folder of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// Cleanup removes what Binary built. Call it at the end of TestMain.
+func Cleanup() {
+	if p, err := Binary(); err == nil && os.Getenv("LEGWORK_TEST_BINARY") == "" {
+		os.RemoveAll(filepath.Dir(p))
+	}
+}
+
+func binary(t testing.TB) string {
+	t.Helper()
+	p, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Tool gives the path of an engine that make test installed: "opentofu" or "terraform".
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	known := map[string][3]string{
+		"opentofu":  {"LEGWORK_TEST_TOFU", "opentofu-1.12.6", "tofu"},
+		"terraform": {"LEGWORK_TEST_TERRAFORM", "terraform-1.5.7", "terraform"},
+	}[name]
+	if p := os.Getenv(known[0]); p != "" {
+		return p
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := filepath.Join(cache, "legwork", "tools", known[1], known[2])
+	if _, err := os.Stat(p); err != nil {
+		t.Fatalf("%s is not there: run make test, which installs it", p)
+	}
+	return p
+}
+
+// Process is one running program.
+type Process struct {
+	t    testing.TB
+	cmd  *exec.Cmd
+	out  *lockedBuffer
+	done chan struct{}
+	err  error
+}
+
+// lockedBuffer collects what a process says, for tests that read it while it grows.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start runs the binary with its standard output and error collected.
+func start(t testing.TB, env []string, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, out: &lockedBuffer{}, done: make(chan struct{})}
+	p.cmd = exec.Command(binary(t), args...)
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, p.out, p.out
+	p.cmd.WaitDelay = 5 * time.Second
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("--- legwork %s\n%s", strings.Join(args, " "), tail(p.Output(), 8000))
+		}
+	})
+	return p
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "..." + s[len(s)-n:]
+	}
+	return s
+}
+
+// Output is what the process has said so far.
+func (p *Process) Output() string { return p.out.String() }
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends a signal to the process alone.
+func (p *Process) Signal(s syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		_ = p.cmd.Process.Signal(s)
+	}
+}
+
+// Kill ends the process with SIGKILL and waits until it is gone.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// Wait gives the exit status, once the process has ended by itself.
+func (p *Process) Wait() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(Patience):
+		p.t.Fatalf("the process does not end; it said:\n%s", tail(p.Output(), 4000))
+	}
+	return exitStatus(p.err)
+}
+
+// Ended tells whether the process is gone.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func exitStatus(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		return -1
+	}
+	return 0
+}
+
+// Eventually waits until a condition holds, looking again every 20 ms.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("waited in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// FreePort gives a port of loopback that nobody listened on a moment ago.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Server is a legwork server process.
+type Server struct {
+	*Process
+	t    testing.TB
+	URL  string
+	Data string
+	args []string
+	Home string // HOME of everything that is started for this Server
+}
+
+// StartServer starts a Server on a random port, with more arguments if given, and waits until it is ready.
+func StartServer(t testing.TB, more ...string) *Server {
+	t.Helper()
+	home := t.TempDir()
+	addr := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+	s := &Server{t: t, URL: "http://" + addr, Data: filepath.Join(home, "data"), Home: home}
+	s.args = append([]string{"server", "--data", s.Data, "--listen", addr}, more...)
+	s.Start()
+	return s
+}
+
+// Start starts the Server (again) with the same data and port, and waits until it is ready.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.Process = start(s.t, s.env(), s.args...)
+	Eventually(s.t, "the server is ready", func() bool {
+		if s.Ended() {
+			s.t.Fatalf("the server ended: %s", s.Output())
+		}
+		r, err := http.Get(s.URL + "/readyz")
+		if err != nil {
+			return false
+		}
+		r.Body.Close()
+		return r.StatusCode == http.StatusOK
+	})
+}
+
+// env is the environment of every process: nothing of the caller's but PATH.
+func (s *Server) env(more ...string) []string {
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + s.Home, "LANG=C.UTF-8", "TMPDIR=" + os.TempDir(),
+		"TF_CLI_CONFIG_FILE=/dev/null",
+	}, more...)
+}
+
+// Token is the admin token that the Server wrote at its first start.
+func (s *Server) Token() string {
+	b, err := os.ReadFile(filepath.Join(s.Data, "admin-token"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// Result is how a command of the command line ended.
+type Result struct {
+	Out, Err string
+	Status   int
+}
+
+// Try runs a command of the command line against the Server as its admin.
+func (s *Server) Try(args ...string) Result {
+	s.t.Helper()
+	return s.RunWith([]string{"LEGWORK_SERVER=" + s.URL, "LEGWORK_TOKEN=" + s.Token()}, args...)
+}
+
+// Run runs a command without a Server or token in its environment.
+func (s *Server) Run(args ...string) Result {
+	s.t.Helper()
+	return s.RunWith(nil, args...)
+}
+
+// RunWith runs a command with more environment.
+func (s *Server) RunWith(env []string, args ...string) Result {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary(s.t), args...)
+	var out, errOut bytes.Buffer
+	cmd.Env = s.env(env...)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	return Result{Out: out.String(), Err: errOut.String(), Status: exitStatus(err)}
+}
+
+// Do is Try that must end with status 0; it gives the standard output.
+func (s *Server) Do(args ...string) string {
+	s.t.Helper()
+	r := s.Try(args...)
+	if r.Status != 0 {
+		s.t.Fatalf("legwork %s ended with %d\n%s\n%s", strings.Join(args, " "), r.Status, r.Out, r.Err)
+	}
+	return r.Out
+}
+
+// JSON is Do with -o json, decoded into v.
+func (s *Server) JSON(v any, args ...string) {
+	s.t.Helper()
+	out := s.Do(append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), v); err != nil {
+		s.t.Fatalf("legwork %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// Apply applies a manifest given as text.
+func (s *Server) Apply(manifest string) string {
+	s.t.Helper()
+	path := filepath.Join(s.t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.Do("manifest", "apply", path)
+}
+
+// Runner is a legwork runner process.
+type Runner struct {
+	*Process
+	s      *Server
+	Name   string
+	Dir    string // its working directory
+	Config string // its settings file
+	env    []string
+}
+
+// RunnerSettings changes the settings of a Runner before it is written. Keys are as in the settings file.
+type RunnerSettings func(settings map[string]any)
+
+// NewRunner makes a Runner record that all Modules may use, with its settings file, and does not start it.
+func (s *Server) NewRunner(name string, change ...RunnerSettings) *Runner {
+	s.t.Helper()
+	var made struct {
+		ID             string `json:"id"`
+		OrganizationID string `json:"organization_id"`
+		ClientID       string `json:"client_id"`
+		ClientSecret   string `json:"client_secret"`
+	}
+	s.JSON(&made, "runner", "create", name, "--all-modules")
+	r := &Runner{s: s, Name: name, Dir: filepath.Join(s.t.TempDir(), "work"), Config: filepath.Join(s.t.TempDir(), "runner.json")}
+	settings := map[string]any{
+		"Runner": map[string]any{"Id": made.ID, "OrganizationId": made.OrganizationID, "Instance": name + "-a",
+			"Credentials": map[string]any{"ClientId": made.ClientID, "ClientSecret": made.ClientSecret}},
+		"Server":           map[string]any{"Url": s.URL},
+		"WorkingDirectory": map[string]any{"WorkingDirectory": r.Dir, "TempDirectory": filepath.Join(r.Dir, ".temp")},
+		"Engine": map[string]any{"AdditionalBinaryPaths": []string{
+			filepath.Dir(Tool(s.t, "opentofu")), filepath.Dir(Tool(s.t, "terraform"))}},
+	}
+	for _, c := range change {
+		c(settings)
+	}
+	b, err := json.MarshalIndent(settings, "", "  ")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(r.Config, b, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// StartRunner makes a Runner, starts its process, and waits until it is online.
+func (s *Server) StartRunner(name string, change ...RunnerSettings) *Runner {
+	s.t.Helper()
+	r := s.NewRunner(name, change...)
+	r.Start()
+	r.Online()
+	return r
+}
+
+// Start starts the Runner's process (again).
+func (r *Runner) Start() {
+	r.s.t.Helper()
+	r.Process = start(r.s.t, r.s.env(r.env...), "runner", "start", "--config", r.Config)
+	r.s.t.Cleanup(func() { r.EndKeeper() })
+}
+
+// Online waits until the Server sees the Runner's Instance.
+func (r *Runner) Online() {
+	r.s.t.Helper()
+	Eventually(r.s.t, "runner "+r.Name+" is online", func() bool {
+		if r.Ended() {
+			r.s.t.Fatalf("the runner ended: %s", r.Output())
+		}
+		return strings.Contains(r.s.Try("runner", "show", r.Name, "-o", "json").Out, `"online"`)
+	})
+}
+
+// EndKeeper ends the keeper of the Runner's host with everything that it keeps, as a host that goes down would.
+func (r *Runner) EndKeeper() {
+	for _, pid := range keeperPIDs(r.Dir) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// keeperPIDs finds the keepers of a working directory by their arguments.
+func keeperPIDs(dir string) []int {
+	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	var pids []int
+	for _, path := range entries {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		args := strings.Split(string(b), "\x00")
+		line := strings.Join(args, " ")
+		if strings.Contains(line, "runner keep") && strings.Contains(line, dir) {
+			var pid int
+			if _, err := fmt.Sscanf(path, "/proc/%d/cmdline", &pid); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// Cut is a TCP relay in front of a Server that a test can cut, to be the network between it and a Runner.
+type Cut struct {
+	URL    string
+	target string
+	l      net.Listener
+	mu     sync.Mutex
+	open   map[net.Conn]struct{}
+	cut    bool
+}
+
+// NewCut starts a relay to the Server.
+func NewCut(t testing.TB, target string) *Cut {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cut{URL: "http://" + l.Addr().String(), target: strings.TrimPrefix(target, "http://"), l: l, open: map[net.Conn]struct{}{}}
+	go c.serve()
+	t.Cleanup(func() {
+		l.Close()
+		c.Set(true)
+	})
+	return c
+}
+
+func (c *Cut) serve() {
+	for {
+		in, err := c.l.Accept()
+		if err != nil {
+			return
+		}
+		go c.relay(in)
+	}
+}
+
+// keep notes an open connection; it gives false when the network is cut.
+func (c *Cut) keep(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		conn.Close()
+		return false
+	}
+	c.open[conn] = struct{}{}
+	return true
+}
+
+func (c *Cut) relay(in net.Conn) {
+	if !c.keep(in) {
+		return
+	}
+	out, err := net.Dial("tcp", c.target)
+	if err != nil {
+		in.Close()
+		return
+	}
+	if !c.keep(out) {
+		in.Close()
+		return
+	}
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			way[0].Close()
+			way[1].Close()
+		})
+	}
+	both.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, in)
+	delete(c.open, out)
+}
+
+// Set cuts the network (every connection breaks, new ones are refused) or mends it.
+func (c *Cut) Set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	if cut {
+		for conn := range c.open {
+			conn.Close()
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package harness_test
+
+import (
+	"os"
+	"testing"
+
+	"legwork/internal/harness"
+	"legwork/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	status := storetest.Main(m)
+	harness.Cleanup()
+	os.Exit(status)
+}
