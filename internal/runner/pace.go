@@ -50,7 +50,7 @@ func (p *pace) final(err error, now time.Time) *fault.Fault {
 	p.rivals = time.Time{}
 	f := fault.Of(err)
 	switch {
-	case f.Kind == fault.Unauthenticated, f.Kind == fault.Forbidden, f.Kind == fault.Invalid:
+	case f.Kind == fault.Unauthenticated, f.Kind == fault.Forbidden, f.Kind == fault.Invalid, f.Kind == fault.NotFound:
 		return f
 	case f.Code == wire.NotLegwork && !p.known: // a Server that was there may be behind a proxy that has lost it
 		return f

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/source"
 	"legwork/internal/wire"
@@ -34,6 +36,7 @@ type Runner struct {
 	modules   locks // one Step of a Module at a time on this host
 	exclusive locks // what engines want for themselves alone
 
+	warming sync.Once
 	keeping chan struct{} // guards keeper
 	keeper  *process.Client
 
@@ -85,7 +88,6 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	home.cleanScratch()
-	r.spawn(r.warmKeeper)
 	err = r.stayConnected(ctx)
 	r.leave()
 	r.tasks.Wait()
@@ -95,7 +97,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return err
 }
 
-// warmKeeper has the keeper there before the first Job needs it.
+// warmKeeper has the keeper there before the first Job needs it, once a Server has taken the Runner.
 func (r *Runner) warmKeeper() {
 	if _, err := r.keep(r.life); err != nil && r.life.Err() == nil {
 		r.log.Warn("keeper cannot be started", "error", err)
@@ -201,7 +203,7 @@ func (r *Runner) stayConnected(ctx context.Context) error {
 		}
 		wait, final := p.next(err, welcomed, time.Since(began))
 		if final != nil {
-			return final
+			return r.named(final)
 		}
 		r.log.Warn("not connected to the Server", "error", err, "next_try", wait.Round(time.Millisecond))
 		timer := time.NewTimer(wait)
@@ -212,6 +214,16 @@ func (r *Runner) stayConnected(ctx context.Context) error {
 		timer.Stop()
 	}
 	return nil
+}
+
+// named adds to a fault about the Runner's identity what it is.
+func (r *Runner) named(f *fault.Fault) *fault.Fault {
+	if f.Kind != fault.NotFound || strings.Contains(f.Message, r.cfg.RunnerID) {
+		return f
+	}
+	c := *f
+	c.Message += " (Runner.Id is " + r.cfg.RunnerID + ")"
+	return &c
 }
 
 var errDrained = errors.New("drained")

@@ -42,6 +42,7 @@ func (r *Runner) session(ctx context.Context) (welcomed bool, err error) {
 		r.forgetToken(err)
 		return false, err
 	}
+	r.warming.Do(func() { r.spawn(r.warmKeeper) })
 	l := &link{conn: conn}
 	r.join(l, welcome)
 	defer r.part(l)

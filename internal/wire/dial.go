@@ -137,32 +137,48 @@ func refused(base string, resp *http.Response, body []byte) error {
 	told := problemOf(resp, body)
 	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized:
-		return &CloseError{Code: CloseUnauthorized, Reason: told}
+		return &CloseError{Code: CloseUnauthorized, Reason: told.Detail}
 	case status == http.StatusTooManyRequests || status >= 500:
 		return fault.New(fault.Unavailable, "server_unavailable", "the Server at %s cannot serve now (HTTP status %d)", base, status)
-	case told != "" && status == http.StatusForbidden:
-		return fault.New(fault.Forbidden, "forbidden", "%s", told).WithHint("check Runner.Id and Runner.OrganizationId")
-	case told != "":
-		return fault.New(fault.Invalid, "refused", "the Server refused: %s", told)
+	case told.Detail != "":
+		return told.fault(status)
 	case status >= 300 && status < 400:
 		return notLegwork(base).WithHint("it redirects to %s: set Server.Url to where the Server is", cut(resp.Header.Get("Location"), 200))
 	}
 	return notLegwork(base)
 }
 
-// problemOf gives the sentence of an RFC 9457 answer, or "".
-func problemOf(resp *http.Response, body []byte) string {
-	if !strings.Contains(resp.Header.Get("Content-Type"), "problem+json") {
-		return ""
+// problem is an RFC 9457 answer as a Server of ours gives it.
+type problem struct {
+	Title, Detail, Code, Hint string
+}
+
+// problemOf reads an answer; its Detail is empty when it is none of a Server of ours.
+func problemOf(resp *http.Response, body []byte) (p problem) {
+	if !strings.Contains(resp.Header.Get("Content-Type"), "problem+json") || json.Unmarshal(body, &p) != nil {
+		return problem{}
 	}
-	var p struct{ Title, Detail string }
-	if json.Unmarshal(body, &p) != nil {
-		return ""
+	if p.Detail == "" {
+		p.Detail = p.Title
 	}
-	if p.Detail != "" {
-		return cut(p.Detail, 500)
+	p.Detail, p.Code, p.Hint = cut(p.Detail, 500), cut(p.Code, 100), cut(p.Hint, 500)
+	return p
+}
+
+func (p problem) fault(status int) *fault.Fault {
+	kind := fault.Invalid
+	switch status {
+	case http.StatusForbidden:
+		kind = fault.Forbidden
+	case http.StatusNotFound:
+		kind = fault.NotFound
+	case http.StatusConflict:
+		kind = fault.Conflict
 	}
-	return cut(p.Title, 500)
+	if p.Code == "" {
+		p.Code = "refused"
+	}
+	return fault.New(kind, p.Code, "%s", p.Detail).WithHint("%s", p.Hint)
 }
 
 // NotLegwork is the code of the fault for a Server that answers but is none of ours.

@@ -89,6 +89,19 @@ func TestTokenErrorsSayWhatTheyMean(t *testing.T) {
 	}
 }
 
+func TestDialPassesOnWhatTheServerSays(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"title":"Not Found","detail":"there is no such Runner","code":"no_such_runner","hint":"look again"}`)
+	}))
+	defer server.Close()
+	_, err := Dial(t.Context(), DialConfig{URL: server.URL, HTTPClient: client(t, "")})
+	if f := fault.Of(err); f.Kind != fault.NotFound || f.Code != "no_such_runner" || f.Message != "there is no such Runner" || f.Hint != "look again" {
+		t.Errorf("got %+v", f)
+	}
+}
+
 func TestUnreachable(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()

@@ -1,0 +1,99 @@
+package runner
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"legwork/internal/fault"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// TestPermanentRefusals ends a Runner with a sentence and a hint where trying again is in vain.
+func TestPermanentRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*fakeServer, *Config)
+		kind   fault.Kind
+		says   string
+	}{
+		{"wrong secret", func(_ *fakeServer, cfg *Config) { cfg.ClientSecret = "wrong" }, fault.Unauthenticated, "login"},
+		{"unknown Runner", func(s *fakeServer, _ *Config) { s.refuse = &wire.CloseError{Code: wire.CloseUnknown} }, fault.NotFound, "runner-1"},
+		{"wrong Organization", func(s *fakeServer, _ *Config) { s.refuse = &wire.CloseError{Code: wire.CloseOrganization} }, fault.Forbidden, "Organization"},
+		{"too old", func(s *fakeServer, _ *Config) {
+			s.refuse = &wire.CloseError{Code: wire.CloseCapability, Reason: "upgrade the Runner to 2.0"}
+		}, fault.Unsupported, "upgrade the Runner to 2.0"},
+		{"not Legwork", func(_ *fakeServer, cfg *Config) { cfg.ServerURL += "/elsewhere" }, fault.Unsupported, "not a Legwork Server"},
+		{"CA file missing", func(_ *fakeServer, cfg *Config) { cfg.CAFile = "/nowhere.pem" }, fault.Invalid, "/nowhere.pem"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newServer(t)
+			cfg := testConfig(t, s)
+			c.change(s, &cfg)
+			r := New(cfg)
+			err := r.Run(t.Context())
+			f := fault.Of(err)
+			if f.Kind != c.kind || f.Hint == "" || !strings.Contains(f.Message, c.says) || strings.Contains(f.Message+f.Hint, "wrong horse") {
+				t.Errorf("got %v: %s (%s)", f.Kind, f.Message, f.Hint)
+			}
+		})
+	}
+}
+
+func TestUnreachableIsTriedAgain(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	down := true
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if down {
+			down = false
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		http.Redirect(w, r, s.url()+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer front.Close()
+	cfg.ServerURL = front.URL
+	err := New(cfg).Run(t.Context())
+	if f := fault.Of(err); f.Code != wire.NotLegwork || !strings.Contains(f.Hint, s.url()) { // the second answer is what counts
+		t.Errorf("got %v, hint %q", err, f.Hint)
+	}
+}
+
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace
+		lost := errors.New("connection lost")
+		for i := range 20 {
+			wait, final := p.next(lost, false, time.Second)
+			if most := min(firstWait<<min(i, 10), lastWait); final != nil || wait < most/2 || wait > most {
+				t.Fatalf("try %d: %v %v", i, wait, final)
+			}
+		}
+		if wait, _ := p.next(lost, true, time.Hour); wait > firstWait {
+			t.Errorf("after a long Session: %v", wait)
+		}
+		rival := &wire.CloseError{Code: wire.CloseDuplicate}
+		if _, final := p.next(rival, false, 0); final != nil {
+			t.Errorf("a rival is given up at once: %v", final)
+		}
+		time.Sleep(work.DefaultLease)
+		if _, final := p.next(rival, false, 0); final != nil {
+			t.Errorf("a rival is given up before its Lease is over: %v", final)
+		}
+		time.Sleep(work.DefaultLease)
+		if _, final := p.next(rival, false, 0); final == nil || final.Kind != fault.Conflict || final.Hint == "" {
+			t.Errorf("a rival that stays: %v", final)
+		}
+		if _, final := p.next(fault.New(fault.Unsupported, wire.NotLegwork, "x"), false, 0); final != nil {
+			t.Errorf("a Server that was there before and is not now: %v", final)
+		}
+	})
+}
