@@ -12,6 +12,10 @@ import (
 // recheck is how often a follower looks into the store without a hint, because hints may get lost.
 const recheck = 5 * time.Second
 
+// eventPause is how long a follower of events lets more of them gather after it has read some, so that many small
+// changes are few reads. The first after a while comes at once.
+const eventPause = 5 * time.Millisecond
+
 // outbox wakes those who follow the events of an Organization.
 type outbox struct {
 	mu    sync.Mutex
@@ -85,6 +89,7 @@ func (c *Control) FollowEvents(ctx context.Context, actor catalog.Actor, after i
 				return err
 			}
 			after = events[len(events)-1].ID
+			sleep(ctx, eventPause)
 			continue
 		}
 		if err := c.await(ctx, rung); err != nil {

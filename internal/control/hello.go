@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -147,8 +148,8 @@ func readHello(ctx context.Context, conn *wire.Conn, id RunnerIdentity) (*wire.H
 	case hello.Capability > wire.Capability:
 		return refuse(wire.CloseCapability, "the Runner %s is too new for this Server: upgrade the Server (it speaks up to %d, the Runner %d)",
 			hello.Version, wire.Capability, hello.Capability)
-	case strings.TrimSpace(hello.Instance) == "":
-		return refuse(wire.CloseProtocol, "the Runner gave no Instance name: set Runner.Instance")
+	case strings.TrimSpace(hello.Instance) == "" || strings.ContainsFunc(hello.Instance, unprintable):
+		return refuse(wire.CloseProtocol, "the Runner gave no Instance name that can be shown: set Runner.Instance")
 	case id.Instance != "" && hello.Instance != id.Instance:
 		return refuse(wire.CloseProtocol, "the Runner connected as Instance %q and said hello as %q", id.Instance, hello.Instance)
 	case len(hello.Key) < 16:
@@ -156,6 +157,8 @@ func readHello(ctx context.Context, conn *wire.Conn, id RunnerIdentity) (*wire.H
 	}
 	return hello, nil
 }
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // takeOver ends the Session here that the same Instance had before, and waits until what it sent is stored.
 func (c *Control) takeOver(ctx context.Context, s *session) {

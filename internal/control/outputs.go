@@ -180,6 +180,9 @@ func (l *lane) prepare(ctx context.Context, m *wire.StepFinished) (p prepared, e
 
 // prepareOutputs makes a new Output set when some value changed, with the Jobs that it triggers.
 func (c *Control) prepareOutputs(tx *store.Tx, j *work.Job, values map[string]catalog.OutputValue, p *prepared) error {
+	if err := checkOutputs(values); err != nil {
+		return err
+	}
 	before, err := tx.LatestOutputs(j.OrganizationID, j.ModuleID)
 	none := fault.Is(err, fault.NotFound)
 	if err != nil && !none {
@@ -204,6 +207,16 @@ func (c *Control) prepareOutputs(tx *store.Tx, j *work.Job, values map[string]ca
 		return nil
 	}
 	return c.prepareTriggers(tx, j, changed, p)
+}
+
+// checkOutputs refuses what no engine gives and the store cannot keep.
+func checkOutputs(values map[string]catalog.OutputValue) error {
+	for name, v := range values {
+		if !json.Valid(v.Value) || (len(v.Type) > 0 && !json.Valid(v.Type)) {
+			return &wire.CloseError{Code: wire.CloseProtocol, Reason: fmt.Sprintf("the output %.100q is not JSON", name)}
+		}
+	}
+	return nil
 }
 
 // changedOutputs names the outputs whose value, type or sensitivity is another one, sorted.

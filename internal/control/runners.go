@@ -12,6 +12,7 @@ import (
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
+	"legwork/internal/work"
 )
 
 // NewRunner is a Runner with the credentials that its processes log in with. The secret is shown this once.
@@ -371,27 +372,31 @@ func (c *Control) Instances(ctx context.Context, actor catalog.Actor, runner str
 		if err != nil {
 			return nil, err
 		}
+		active, err := activeJobs(tx, actor.OrganizationID)
 		views := make([]InstanceView, len(all))
 		for i, instance := range all {
-			if views[i], err = c.view(tx, instance); err != nil {
-				return nil, err
-			}
+			instance.KeyHash = nil
+			state := c.stateOf(&instance, tx.Now())
+			views[i] = InstanceView{Instance: instance, State: state, Active: active[instance.ID]}
 		}
-		return views, nil
+		return views, err
 	})
 }
 
-func (c *Control) view(tx *store.Tx, i store.Instance) (InstanceView, error) {
-	v := InstanceView{Instance: i, State: c.stateOf(&i, tx.Now())}
-	v.Instance.Draining, v.LastSeen = i.Draining, i.LastSeen
-	v.KeyHash = nil
-	jobs, err := tx.BoundJobs(i.ID)
-	for _, j := range jobs {
-		if j.HoldsSlot() {
-			v.Active++
+// activeJobs counts the Jobs that take a place, by Instance.
+func activeJobs(tx *store.Tx, org string) (map[string]int, error) {
+	active := map[string]int{}
+	f := store.JobFilter{Statuses: []work.Status{work.Claimed, work.Running, work.Canceling}, Limit: 1000}
+	for {
+		jobs, err := tx.Jobs(org, f)
+		for _, j := range jobs {
+			active[instanceOf(j)]++
+			f.BeforeNumber = j.Number
+		}
+		if err != nil || len(jobs) < f.Limit {
+			return active, err
 		}
 	}
-	return v, err
 }
 
 // stateOf tells how an Instance is, and brings what this Server knows better up to date.
