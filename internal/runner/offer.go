@@ -86,6 +86,9 @@ func (r *Runner) onRunStep(l *link, m *wire.RunStep) {
 		l.send(refuse(m.Ref, refusedStep, "the Job has no such Step"))
 	default:
 		j.watch = j.watch || m.Watch
+		if r.ending != "" {
+			r.cancelJob(j, r.ending)
+		}
 		r.beginOnce(j, m.Step)
 	}
 }

@@ -141,15 +141,16 @@ func (r *Runner) finish(st *step, result work.StepResult, note resultNote) {
 		st.say(string(st.kind) + " " + ending(result.Status) + ": " + result.Failure.Message + hint(result.Failure))
 	}
 	st.closeSpool()
-	r.mu.Lock()
-	result.StartedAt = st.started
-	if result.StartedAt.IsZero() {
-		result.StartedAt = time.Now()
-	}
-	r.mu.Unlock()
 	result.FinishedAt = time.Now()
+	r.mu.Lock()
+	begun := !st.started.IsZero()
+	result.StartedAt = st.started
+	r.mu.Unlock()
+	if !begun {
+		result.StartedAt = result.FinishedAt
+	}
 	clean(&result)
-	if !result.HasOutputs && len(result.Outputs) == 0 { // outputs may be sensitive and are read again after a restart
+	if begun && !result.HasOutputs && len(result.Outputs) == 0 { // outputs may be sensitive and are read again after a restart
 		note.Step, note.Result = st.index, result
 		if err := appendJournal(j.dir, false, entry{Result: &note}); err != nil {
 			r.log.Warn("result of a Step cannot be written", "job", j.Job, "step", st.kind, "error", err)
