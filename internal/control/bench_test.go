@@ -9,6 +9,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/store"
+	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
@@ -64,3 +65,60 @@ func BenchmarkDelivery(b *testing.B) {
 }
 
 func ignoreLines([]store.LogLine) error { return nil }
+
+// BenchmarkClaims measures how many Jobs that wait are bound to an Instance with room for all.
+func BenchmarkClaims(b *testing.B) {
+	s := newWorld(b).serve(Limits{ArchiveAfter: time.Hour})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), b.N)
+	for i := range b.N {
+		s.submit(fmt.Sprintf("prod/net/m%d", i), work.Run)
+	}
+	f := s.fake(r, "a")
+	f.hello.Capacity = 10_000
+	b.ResetTimer()
+	f.online(s)
+	for range b.N {
+		f.take()
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "claims/s")
+}
+
+// BenchmarkLog measures records of 80 bytes from the connection into the store and to a follower.
+func BenchmarkLog(b *testing.B) {
+	const each = 1000
+	s := newWorld(b).serve(Limits{ArchiveAfter: time.Hour})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/m0", work.Run)
+	step := f.take()
+	seen := make(chan int, 1)
+	go func() {
+		n := 0
+		_ = s.c.FollowLog(b.Context(), s.owner(), j.ID, 0, func(lines []store.LogLine) error { n += len(lines); return nil })
+		seen <- n
+	}()
+	batch := records(0, 1, each)
+	for i := range batch {
+		batch[i].Data = fmt.Appendf(nil, "%080d", i)
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		for k := range batch {
+			batch[k].Seq = uint64(i*each + k + 1)
+		}
+		m, err := wire.PackRecords(step.Ref, 0, batch)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := f.conn.SendWait(b.Context(), m); err != nil {
+			b.Fatal(err)
+		}
+	}
+	f.finish(step.Ref, 0, uint64(b.N*each), work.StepResult{Status: work.StepFailed})
+	if n := <-seen; n != b.N*each {
+		b.Fatalf("the follower saw %d of %d records", n, b.N*each)
+	}
+	b.ReportMetric(float64(b.N*each)/b.Elapsed().Seconds(), "records/s")
+}

@@ -255,6 +255,15 @@ func TestDestroyEmptiesTheOutputsAndIsNotUndoneByATrigger(t *testing.T) {
 	}
 }
 
+func TestModuleWithoutOutputsSaysSo(t *testing.T) {
+	s := chain(t, func(string) map[string]catalog.OutputValue { return nil }, nil)
+	s.until(s.submit("prod/net/base", work.Apply).ID, work.Succeeded)
+	_, err := s.c.Submit(context.Background(), s.owner(), SubmitRequest{Module: "prod/net/vpc", Action: work.Plan})
+	if fault.Code(err) != "output_missing" {
+		t.Fatalf("%v", err)
+	}
+}
+
 func TestPlanIsKept(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
 	r := s.runner(s.owner(), catalog.RunnerSpec{})

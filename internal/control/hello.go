@@ -43,22 +43,16 @@ func (c *Control) ServeRunner(ctx context.Context, conn *wire.Conn, id RunnerIde
 	defer cancel()
 	defer context.AfterFunc(c.alive, cancel)()
 	s := newSession(c, conn)
-	g, err := c.greet(ctx, s, id)
-	if err != nil {
+	if err := c.admit(ctx, s, id); err != nil {
 		code, reason := closeCode(err)
 		conn.Close(code, reason)
 		return endOf(err)
 	}
-	s.send(g.welcome)
-	c.sessions.put(s)
-	c.stats.sessions.Add(1)
-	c.afterHello(ctx, s, g)
-	c.queue.connect(s)
 	c.signal(s.org)
 	if c.draining.Load() { // since the hello; Drain may not have seen this Session
 		s.goodbye()
 	}
-	err = s.read(ctx)
+	err := s.read(ctx)
 	if code, reason := closeCode(err); code != wire.CloseUnavailable {
 		conn.Close(code, reason)
 	} else {
@@ -66,6 +60,30 @@ func (c *Control) ServeRunner(ctx context.Context, conn *wire.Conn, id RunnerIde
 	}
 	c.leave(s)
 	return endOf(err)
+}
+
+// admit takes the Instance in, from its hello to the welcome.
+func (c *Control) admit(ctx context.Context, s *session, id RunnerIdentity) error {
+	hello, err := readHello(ctx, s.conn, id)
+	if err != nil {
+		return err
+	}
+	if c.draining.Load() { // told after the hello, so that the sentence is not lost in a broken connection
+		return &wire.CloseError{Code: wire.CloseShutdown, Reason: "the Server is stopping"}
+	}
+	defer c.sessions.greet(instanceName{id.RunnerID, hello.Instance})()
+	s.id = uuid.NewString()
+	defer c.sessions.enter(s.id)()
+	g, err := c.greet(ctx, s, id, hello)
+	if err != nil {
+		return err
+	}
+	s.send(g.welcome) // nothing else may come before it
+	c.sessions.put(s)
+	c.stats.sessions.Add(1)
+	c.afterHello(ctx, s, g)
+	c.queue.connect(s)
+	return nil
 }
 
 // endOf tells the ends of a Session that are nobody's trouble from the others.
@@ -89,21 +107,13 @@ type greeting struct {
 	was     string      // the Session that the Instance had before
 }
 
-// greet reads and checks the hello, enters the Instance, and reconciles its journal with the truth.
-func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity) (greeting, error) {
-	hello, err := readHello(ctx, s.conn, id)
-	if err != nil {
-		return greeting{}, err
-	}
-	if c.draining.Load() { // told after the hello, so that the sentence is not lost in a broken connection
-		return greeting{}, &wire.CloseError{Code: wire.CloseShutdown, Reason: "the Server is stopping"}
-	}
+// greet enters the Instance and reconciles its journal with the truth.
+func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity, hello *wire.Hello) (g greeting, err error) {
 	key := sha256.Sum256([]byte(hello.Key))
-	s.keyHash, s.id, s.org, s.runnerID, s.instance = key[:], uuid.NewString(), id.OrganizationID, id.RunnerID, hello.Instance
+	s.keyHash, s.org, s.runnerID, s.instance = key[:], id.OrganizationID, id.RunnerID, hello.Instance
 	s.capacity, s.engines, s.draining, s.version = max(hello.Capacity, 1), hello.Engines, hello.Draining, hello.Version
 	s.log = c.log.With("runner_id", id.RunnerID, "instance", hello.Instance)
 	c.takeOver(ctx, s)
-	var g greeting
 	err = c.store.Update(ctx, func(tx *store.Tx) (err error) {
 		g, err = c.enter(tx, s, hello)
 		return err
@@ -254,7 +264,7 @@ func (c *Control) living(i store.Instance, now time.Time) bool {
 		return false
 	}
 	if i.ServerID == c.server {
-		return c.sessions.get(i.SessionID) != nil
+		return c.sessions.lives(i.SessionID)
 	}
 	return now.Sub(i.LastSeen) < c.limits.Lease
 }

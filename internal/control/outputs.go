@@ -92,7 +92,8 @@ func eachOutput(set catalog.OutputSet, fn func(json.RawMessage) (json.RawMessage
 	return set, nil
 }
 
-// latestOutputs gives the newest Output set of a Module, open. ok is false when there is no such Module or no set.
+// latestOutputs gives the newest Output set of a Module, open. ok is false when there is no such Module or no set, and when
+// the Module was destroyed since, which left a set of no values at all behind.
 func (c *Control) latestOutputs(tx *store.Tx, org, path string) (set catalog.OutputSet, ok bool, err error) {
 	m, err := tx.Module(org, path)
 	if err == nil {
@@ -105,7 +106,7 @@ func (c *Control) latestOutputs(tx *store.Tx, org, path string) (set catalog.Out
 		return set, false, err
 	}
 	set, err = eachOutput(set, c.unseal)
-	return set, err == nil && len(set.Values) > 0, err
+	return set, err == nil && set.Values != nil, err
 }
 
 // Outputs gives the newest Output set of a Module, by path or id. Sensitive values are shown only when asked for, and only
@@ -138,6 +139,9 @@ func (c *Control) Outputs(ctx context.Context, actor catalog.Actor, module strin
 	if !showSensitive {
 		open = func(json.RawMessage) (json.RawMessage, error) { return hiddenValue, nil }
 	}
+	if set.Values == nil {
+		set.Values = map[string]catalog.OutputValue{}
+	}
 	return eachOutput(set, open)
 }
 
@@ -163,7 +167,11 @@ func (l *lane) prepare(ctx context.Context, m *wire.StepFinished) (p prepared, e
 		}
 		switch kind := j.Steps[m.Step].Kind; {
 		case r.HasOutputs && kind == work.StepOutput && r.Status == work.StepSucceeded:
-			return c.prepareOutputs(tx, j, r.Outputs, &p)
+			values := r.Outputs
+			if values == nil {
+				values = map[string]catalog.OutputValue{}
+			}
+			return c.prepareOutputs(tx, j, values, &p)
 		case kind == work.StepDestroy && r.Status == work.StepSucceeded:
 			return c.prepareOutputs(tx, j, nil, &p)
 		}
@@ -196,9 +204,6 @@ func (c *Control) prepareOutputs(tx *store.Tx, j *work.Job, values map[string]ca
 		return nil
 	}
 	set := catalog.OutputSet{ModuleID: j.ModuleID, JobID: j.ID, Values: values}
-	if set.Values == nil {
-		set.Values = map[string]catalog.OutputValue{}
-	}
 	if set, err = eachOutput(set, c.seal); err != nil {
 		return err
 	}

@@ -250,6 +250,14 @@ type registry struct {
 	byID       map[string]*session
 	byName     map[instanceName]*session
 	byJob      map[string]map[*session]bool // those that have a lane for one of its Attempts
+	greeting   map[instanceName]*turns
+	entering   map[string]bool // ids of Sessions that may be in the store and are not here yet
+}
+
+// turns lets the hellos of one Instance follow one another.
+type turns struct {
+	sync.Mutex
+	users int
 }
 
 // instanceName is what an Instance is known by before its record is.
@@ -257,7 +265,47 @@ type instanceName struct{ runnerID, instance string }
 
 func newRegistry() *registry {
 	return &registry{byInstance: map[string]*session{}, byID: map[string]*session{},
-		byName: map[instanceName]*session{}, byJob: map[string]map[*session]bool{}}
+		byName: map[instanceName]*session{}, byJob: map[string]map[*session]bool{}, greeting: map[instanceName]*turns{}, entering: map[string]bool{}}
+}
+
+// greet holds up the next hello of an Instance until done is called: it must find the Session of the one before.
+func (r *registry) greet(name instanceName) (done func()) {
+	r.mu.Lock()
+	t := r.greeting[name]
+	if t == nil {
+		t = &turns{}
+		r.greeting[name] = t
+	}
+	t.users++
+	r.mu.Unlock()
+	t.Lock()
+	return func() {
+		t.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(r.greeting, name)
+		}
+	}
+}
+
+// enter announces a Session; done takes the announcement back, when it is here or will not come.
+func (r *registry) enter(id string) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entering[id] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.entering, id)
+	}
+}
+
+// lives tells whether a Session is here, or about to be.
+func (r *registry) lives(id string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byID[id] != nil || r.entering[id]
 }
 
 func (r *registry) put(s *session) {
