@@ -31,6 +31,8 @@ func check(r Request) error {
 		}
 	}
 	switch r.Source.Type {
+	case "":
+		return nil // nothing to fetch: a script that is its own text
 	case catalog.Inline:
 		return checkInline(r.Source.Files)
 	case catalog.Git:

@@ -141,7 +141,7 @@ type base interface {
 }
 
 func (f *Fetcher) base(ctx context.Context, r Request, lock *fileLock, say func(line string)) (base, error) {
-	if r.Source.Type == catalog.Inline {
+	if r.Source.Type == catalog.Inline || r.Source.Type == "" { // a script of its own text needs no source
 		return newInline(r.Source.Files), nil
 	}
 	g, err := f.newGit(lock, say)
