@@ -8,7 +8,8 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 if [ ! -t 1 ] || [ -n "${NO_COLOR:-}" ]; then say() { printf '\n%s\n' "$*"; }; fi
 
 engine=${LEGWORK_DEMO_ENGINE:-$(scripts/engines.sh any)}
-export PATH="$(dirname "$engine"):$PATH"
+PATH="$(dirname "$engine"):$PATH"
+export PATH
 # A settings file of the engine that is named but not there would stop it.
 if [ -n "${TF_CLI_CONFIG_FILE:-}" ] && [ ! -e "$TF_CLI_CONFIG_FILE" ]; then unset TF_CLI_CONFIG_FILE; fi
 
