@@ -230,6 +230,32 @@ func TestJobOutOfTheStoreIsFoundWithoutAHint(t *testing.T) {
 	f.take()
 }
 
+func TestResyncReadsEveryPage(t *testing.T) {
+	const n = 1020 // more than the store gives at once
+	w := newWorld(t)
+	s := w.serve(Limits{})
+	s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	w.must(w.store.Update(context.Background(), func(tx *store.Tx) error {
+		m, err := tx.Module(w.org, "prod/net/m0")
+		if err != nil {
+			return err
+		}
+		sub, err := s.c.draft(tx, m, work.Run, "ann", "")
+		for range n {
+			job := sub.job
+			if err := tx.InsertJob(&job, sub.snapshot); err != nil {
+				return err
+			}
+		}
+		return err
+	}))
+	w.must(s.c.queue.resync(context.Background()))
+	if got := s.c.queue.size(); got != n {
+		t.Fatalf("%d of %d jobs were found", got, n)
+	}
+}
+
 func TestResyncForgetsWhatIsNotQueued(t *testing.T) {
 	w := newWorld(t)
 	s := w.serve(Limits{})
