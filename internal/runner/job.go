@@ -178,7 +178,11 @@ func (r *Runner) setFate(j *job, to fate) {
 		return
 	}
 	j.fate = to
-	r.log.Info("Job is no longer this Instance's", "job", j.Job, "attempt", j.Attempt, "kept", to == superseded)
+	if to == superseded {
+		r.log.Warn("Job is no longer this Instance's: what changes nothing is ended", "job", j.Job, "attempt", j.Attempt)
+	} else {
+		r.log.Info("Job is over", "job", j.Job, "attempt", j.Attempt)
+	}
 	r.endSteps(j)
 	r.settle(j)
 }

@@ -40,16 +40,20 @@ func (r *Runner) perform(ctx context.Context, st *step) {
 	var result work.StepResult
 	var note resultNote
 	if err == nil {
-		defer release()
 		result, note, err = r.execute(ctx, st)
+	} else {
+		release = func() {}
 	}
 	if err != nil && r.life.Err() != nil {
 		st.closeSpool()
+		release()
 		return // the next process goes on with it
 	}
 	if err != nil {
 		result = r.failure(st, err)
 	}
+	r.record(st, &result, note)
+	release() // before the Server hears of the result: it sends the next Step at once
 	r.finish(st, result, note)
 }
 
@@ -134,11 +138,10 @@ func (r *Runner) failure(st *step, err error) work.StepResult {
 	return result
 }
 
-// finish notes the result of a Step and has it sent behind the log.
-func (r *Runner) finish(st *step, result work.StepResult, note resultNote) {
-	j := st.job
-	if result.Failure != nil {
-		st.say(string(st.kind) + " " + ending(result.Status) + ": " + result.Failure.Message + hint(result.Failure))
+// record writes the result of a Step into its log and into the journal.
+func (r *Runner) record(st *step, result *work.StepResult, note resultNote) {
+	if f := result.Failure; f != nil {
+		st.say(string(st.kind) + " " + ending(result.Status) + ": " + f.Message + hint(f))
 	}
 	st.closeSpool()
 	result.FinishedAt = time.Now()
@@ -149,13 +152,19 @@ func (r *Runner) finish(st *step, result work.StepResult, note resultNote) {
 	if !begun {
 		result.StartedAt = result.FinishedAt
 	}
-	clean(&result)
-	if begun && !result.HasOutputs && len(result.Outputs) == 0 { // outputs may be sensitive and are read again after a restart
-		note.Step, note.Result = st.index, result
-		if err := appendJournal(j.dir, false, entry{Result: &note}); err != nil {
-			r.log.Warn("result of a Step cannot be written", "job", j.Job, "step", st.kind, "error", err)
-		}
+	clean(result)
+	if !begun || result.HasOutputs || len(result.Outputs) > 0 {
+		return // outputs may be sensitive, and are read again after a restart
 	}
+	note.Step, note.Result = st.index, *result
+	if err := appendJournal(st.job.dir, false, entry{Result: &note}); err != nil {
+		r.log.Warn("result of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+	}
+}
+
+// finish has the result of a Step sent behind the log.
+func (r *Runner) finish(st *step, result work.StepResult, note resultNote) {
+	j := st.job
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st.result, st.running, st.command = &result, false, ""
