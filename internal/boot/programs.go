@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"legwork/internal/catalog"
@@ -44,10 +45,22 @@ func startRunner(ctx context.Context, o cli.StartOptions, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	forgetSettings()
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	return RunRunner(context.WithoutCancel(ctx), settings, signals, log)
+}
+
+// forgetSettings takes the Runner's own settings, its secret among them, out of the environment, so that no
+// program that it starts inherits them.
+func forgetSettings() {
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if upper := strings.ToUpper(name); strings.HasPrefix(upper, "LEGWORK_") || strings.HasPrefix(upper, "RUNNER__") {
+			_ = os.Unsetenv(name)
+		}
+	}
 }
 
 func schema(name string) ([]byte, error) {

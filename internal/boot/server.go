@@ -13,14 +13,17 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"legwork/internal/access"
 	"legwork/internal/api"
 	"legwork/internal/blob"
 	"legwork/internal/bus"
+	"legwork/internal/catalog"
 	"legwork/internal/control"
 	"legwork/internal/fault"
+	"legwork/internal/process"
 	"legwork/internal/store"
 )
 
@@ -72,6 +75,10 @@ func (s *server) open(ctx context.Context) (err error) {
 		return fault.New(fault.Invalid, "data_folder", "the data folder %s cannot be made", settings.Data).
 			WithHint("choose another with --data, or give this user the right to write there").WithCause(err)
 	}
+	id, err := s.serverID()
+	if err != nil {
+		return err
+	}
 	if s.store, err = store.Open(ctx, databaseOf(settings), log.With(categoryKey, "store")); err != nil {
 		return err
 	}
@@ -89,14 +96,42 @@ func (s *server) open(ctx context.Context) (err error) {
 	}
 	s.closers = append(s.closers, s.blobs.Close)
 	s.control = control.New(control.Config{
-		Store: s.store, Bus: s.bus, Blobs: s.blobs, Sealer: s.access.Sealer(), Log: log.With(categoryKey, "control"),
+		Store: s.store, Bus: s.bus, Blobs: s.blobs, Sealer: s.access.Sealer(), ServerID: id, Log: log.With(categoryKey, "control"),
 		Limits: control.Limits{
 			Lease: time.Duration(settings.Lease), Heartbeat: time.Duration(settings.Heartbeat),
-			Stall: time.Duration(settings.StallTimeout), Recovery: time.Duration(settings.RecoveryWindow),
+			Stall: orNone(settings.StallTimeout), Recovery: orNone(settings.RecoveryWindow),
 			MaxAttempts: settings.MaxAttempts,
 		},
 	})
 	return nil
+}
+
+// orNone says a setting of 0, which turns its limit off, as control's Limits say it.
+func orNone(d catalog.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return time.Duration(d)
+}
+
+// serverID gives the id of this Server among several, the same after each start, so that it knows at
+// once which Sessions its former life held. The data folder is locked: it is one process's own.
+func (s *server) serverID() (string, error) {
+	lock, err := os.OpenFile(filepath.Join(s.settings.Data, "server.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("open the lock of the data folder: %w", err)
+	}
+	s.closers = append(s.closers, lock.Close)
+	if err := process.Lock(lock); err != nil {
+		return "", fault.New(fault.Conflict, "data_folder_in_use", "another Server uses the data folder %s", s.settings.Data).
+			WithHint("stop it, or give this one a folder of its own with --data").WithCause(err)
+	}
+	path := filepath.Join(s.settings.Data, "server-id")
+	if b, err := os.ReadFile(path); err == nil && len(b) == 36 {
+		return string(b), nil
+	}
+	id := uuid.NewString()
+	return id, os.WriteFile(path, []byte(id), 0o600)
 }
 
 func databaseOf(settings ServerSettings) string {

@@ -37,8 +37,8 @@ type Sealer interface {
 type Limits struct {
 	Lease          time.Duration // how long a Binding holds without a sign of life; default 60s
 	Heartbeat      time.Duration // how often an Instance speaks up; default 15s
-	Stall          time.Duration // of silence in one Step; default 30m
-	Recovery       time.Duration // how long a lost changing Step may come back; default 10m
+	Stall          time.Duration // of silence in one Step; default 30m, negative: for ever
+	Recovery       time.Duration // how long a lost changing Step may come back; default 10m, negative: not at all
 	ApprovalWindow time.Duration // how long an approval is waited for; default 0, for ever
 	MaxAttempts    int           // default 5
 	QueuedJobs     int           // that may wait at once, in all; default 100,000
@@ -53,10 +53,16 @@ func (l Limits) filled() Limits {
 			*d = v
 		}
 	}
+	orNone := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+		*d = max(*d, 0)
+	}
 	or(&l.Lease, work.DefaultLease)
 	or(&l.Heartbeat, work.HeartbeatPeriod)
-	or(&l.Stall, work.DefaultStallTimeout)
-	or(&l.Recovery, work.DefaultRecoveryWindow)
+	orNone(&l.Stall, work.DefaultStallTimeout)
+	orNone(&l.Recovery, work.DefaultRecoveryWindow)
 	or(&l.OfferTime, 2*time.Second)
 	or(&l.ArchiveAfter, 30*time.Second)
 	or(&l.EventsKept, 7*24*time.Hour)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes an exclusive lock that ends with the process, without waiting for it.
-func lockFile(file *os.File) error {
+// Lock takes an exclusive lock that ends with the process, without waiting for it.
+func Lock(file *os.File) error {
 	return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 }

@@ -131,7 +131,7 @@ func takeLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the keeper's lock: %w", err)
 	}
-	if err := lockFile(file); err != nil {
+	if err := Lock(file); err != nil {
 		_ = file.Close()
 		return nil, fault.New(fault.Conflict, "keeper_runs", "a keeper already runs for this folder").WithCause(err)
 	}

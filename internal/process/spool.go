@@ -71,7 +71,7 @@ func openSpoolWith(path string, create func() (*os.File, error)) (*Spool, error)
 
 // recover takes the lock, finds the last whole record and cuts off what follows it.
 func (s *Spool) recover() error {
-	if err := lockFile(s.file); err != nil {
+	if err := Lock(s.file); err != nil {
 		return fault.New(fault.Conflict, "spool_in_use", "the spool is being written by another process").
 			WithHint("wait until the command that writes it has ended").WithCause(err)
 	}

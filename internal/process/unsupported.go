@@ -19,7 +19,8 @@ func unsupported() error {
 		WithHint("run it on Linux or macOS")
 }
 
-func lockFile(*os.File) error { return nil }
+// Lock does nothing here.
+func Lock(*os.File) error { return nil }
 
 // RunKeeper returns a fault.Unsupported.
 func RunKeeper(context.Context, string, string, *slog.Logger) error { return unsupported() }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 
 	"legwork/internal/fault"
 	"legwork/internal/process"
@@ -72,7 +71,7 @@ func (h *home) takeLock() error {
 		return fault.New(fault.Invalid, "working_directory_unusable", "the folder %s cannot be written to", h.dir).
 			WithHint("check WorkingDirectory.WorkingDirectory and who may write there").WithCause(err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := process.Lock(file); err != nil {
 		_ = file.Close()
 		return fault.New(fault.Conflict, "working_directory_in_use", "another Runner process uses the folder %s", h.dir).
 			WithHint("stop the other process, or give this one a WorkingDirectory.WorkingDirectory and an Instance name of its own").WithCause(err)
