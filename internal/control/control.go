@@ -108,6 +108,7 @@ type Control struct {
 	outbox   *outbox
 	archiver *archiver
 	stats    counters
+	census   census
 
 	// alive ends with Close or the end of Run; background work that outlives a call hangs on it.
 	alive   context.Context

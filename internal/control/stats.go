@@ -38,6 +38,10 @@ type Stats struct {
 	Followers int64 // of logs, at this Server now
 	Waiting   int   // Jobs in the queue, as this Server sees it
 
+	// Jobs that are not over, of all Organizations and Servers, by status; counted at most every 15 s. Nil when they cannot
+	// be counted.
+	Jobs map[work.Status]int
+
 	Offers     int64                 // made by this Server since its start
 	Claims     int64                 // won
 	LogRecords int64                 // stored
@@ -45,9 +49,10 @@ type Stats struct {
 	Ended      map[work.Status]int64 // Jobs by how they ended
 }
 
-// Stats gives the counts. It asks the store nothing.
+// Stats gives the counts. It asks the store for the open Jobs, seldom, and for nothing else.
 func (c *Control) Stats() Stats {
 	s := Stats{
+		Jobs:     c.openJobs(),
 		Sessions: c.stats.sessions.Load(), Followers: c.stats.followers.Load(), Waiting: c.queue.size(),
 		Offers: c.stats.offers.Load(), Claims: c.stats.claims.Load(), LogRecords: c.stats.records.Load(), Losses: c.stats.losses.Load(),
 	}

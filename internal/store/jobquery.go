@@ -114,3 +114,17 @@ func (tx *Tx) CountJobs(org string) (map[work.Status]int, error) {
 	}
 	return counts, nil
 }
+
+// CountOpenJobs counts the Jobs that are not over, of all Organizations, by status; a status without Jobs is missing.
+func (tx *Tx) CountOpenJobs() (map[work.Status]int, error) {
+	counts := map[work.Status]int{}
+	scan := func(r row) (struct{}, error) {
+		var s work.Status
+		var n int
+		err := r.Scan(&s, &n)
+		counts[s] = n
+		return struct{}{}, err
+	}
+	_, err := list(tx, scan, "SELECT status, count(*) FROM jobs WHERE phase < 2 GROUP BY status")
+	return counts, err
+}

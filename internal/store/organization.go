@@ -16,6 +16,12 @@ func (tx *Tx) Organizations() ([]catalog.Organization, error) {
 	return list(tx, scanOrganization, "SELECT id, name, created_at FROM organizations ORDER BY name")
 }
 
+// Organization finds an Organization by its id.
+func (tx *Tx) Organization(id string) (catalog.Organization, error) {
+	return need(tx, absent("Organization", "organization", id), scanOrganization,
+		"SELECT id, name, created_at FROM organizations WHERE id = $1", id)
+}
+
 // OrganizationByName finds an Organization.
 func (tx *Tx) OrganizationByName(name string) (catalog.Organization, error) {
 	return need(tx, absent("Organization", "organization", name), scanOrganization,

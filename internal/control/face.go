@@ -1,0 +1,100 @@
+package control
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// What the faces of the Server ask beside records: who may connect, where followers begin, whether the database answers.
+
+// OwnRunner checks that the Runner record of a connection is there and is the one that the Actor logged in as.
+func (c *Control) OwnRunner(ctx context.Context, actor catalog.Actor, id RunnerIdentity) error {
+	if err := actor.Need(catalog.Connect); err != nil {
+		return err
+	}
+	var runner catalog.Runner
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		runner, err = tx.Runner(actor.OrganizationID, id.RunnerID)
+		return err
+	})
+	switch {
+	case fault.Is(err, fault.NotFound) || (err == nil && runner.ID != id.RunnerID): // it may have been asked for by name
+		return fault.New(fault.NotFound, "no_such_runner", "the Server knows no Runner with the id %s", id.RunnerID).
+			WithHint("set Runner.Id to the id that was shown when the Runner was created")
+	case err != nil:
+		return err
+	case runner.ServicePrincipalID != actor.ID:
+		return fault.New(fault.Forbidden, "other_runner", "the credentials belong to another Runner than the one named").
+			WithHint("set Runner.Id and Runner.Credentials from the same `legwork runner create`")
+	}
+	return nil
+}
+
+// LastEvent gives the id of the newest event of the Actor's Organization, 0 when there is none: where one begins to follow
+// who wants what is new.
+func (c *Control) LastEvent(ctx context.Context, actor catalog.Actor) (int64, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (int64, error) { return tx.LastEvent(actor.OrganizationID) })
+}
+
+// Organization gives the Actor's own one: there is none beside it that it may see.
+func (c *Control) Organization(ctx context.Context, actor catalog.Actor) (catalog.Organization, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (catalog.Organization, error) {
+		o, err := tx.Organization(actor.OrganizationID)
+		if fault.Is(err, fault.NotFound) {
+			err = fault.New(fault.NotFound, "organization_not_found", "the Organization of the token is not there any more")
+		}
+		return o, err
+	})
+}
+
+// Ping tells whether the database answers.
+func (c *Control) Ping(ctx context.Context) error { return c.store.Ping(ctx) }
+
+// countEvery is how old the count of Jobs may be that the metrics show.
+const countEvery = 15 * time.Second
+
+// census is the count of open Jobs, which the database is asked for seldom.
+type census struct {
+	mu   sync.Mutex
+	at   time.Time // of the last try
+	jobs map[work.Status]int
+}
+
+// openJobs counts the Jobs that are not over, of all Organizations, by status; every such status is in it. When the
+// database does not answer, it is the count before, nil at first.
+func (c *Control) openJobs() map[work.Status]int {
+	c.census.mu.Lock()
+	defer c.census.mu.Unlock()
+	if time.Since(c.census.at) < countEvery && c.census.jobs != nil {
+		return maps.Clone(c.census.jobs)
+	}
+	c.census.at = time.Now()
+	ctx, cancel := context.WithTimeout(c.alive, 5*time.Second)
+	defer cancel()
+	counts := map[work.Status]int{}
+	for _, s := range work.Statuses {
+		if !s.Terminal() {
+			counts[s] = 0
+		}
+	}
+	err := c.store.View(ctx, func(tx *store.Tx) error {
+		stored, err := tx.CountOpenJobs()
+		maps.Copy(counts, stored)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			c.log.Warn("could not count the jobs", "error", err)
+		}
+		return maps.Clone(c.census.jobs)
+	}
+	c.census.jobs = counts
+	return maps.Clone(counts)
+}
