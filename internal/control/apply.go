@@ -39,6 +39,11 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 	if err := c.save(tx, &next, event); err != nil {
 		return moved{job: job}, false, err
 	}
+	if job.Status.Bound() && !next.Status.Bound() {
+		if err := tx.DropJobInputs(job.ID); err != nil {
+			return moved{job: job}, false, err
+		}
+	}
 	if err := c.note(tx, &next, event); err != nil {
 		return moved{job: job}, false, err
 	}

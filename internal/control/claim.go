@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,6 +33,10 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 	if err != nil {
 		return m, err
 	}
+	sealed, err := c.sealResolved(spec.Inputs)
+	if err != nil {
+		return m, err
+	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
 		j, err := tx.JobForUpdate(ref.Job)
 		if err != nil {
@@ -46,6 +51,9 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 		m, _, err = c.move(tx, j, work.ClaimedBy{Binding: work.Binding{
 			RunnerID: s.runnerID, Runner: s.runner, InstanceID: s.instanceID, Instance: s.instance, OfferedAt: offered.UTC(),
 		}})
+		if err == nil && len(sealed) > 0 {
+			err = tx.PutJobInputs(ref.Job, ref.Attempt, sealed)
+		}
 		return err
 	})
 	m.spec = spec
@@ -165,7 +173,7 @@ func (c *Control) specForClaim(ctx context.Context, s *session, ref wire.Ref) (s
 		if err != nil {
 			return err
 		}
-		snapshot, module, err := c.declared(tx, j)
+		_, module, err := c.declared(tx, j)
 		if err != nil {
 			return err
 		}
@@ -182,31 +190,65 @@ func (c *Control) specForClaim(ctx context.Context, s *session, ref wire.Ref) (s
 		if !catalog.Assigned(runner, assignments, module) {
 			return errClaimLost
 		}
-		spec, err = c.makeSpec(tx, j, snapshot, module, false)
-		return err
-	})
-	return spec, err
-}
-
-// specOf makes the Spec of a bound Job; specAgain does so for a Job that goes on, leaving out outputs that are gone.
-func (c *Control) specOf(ctx context.Context, j *work.Job) (*work.Spec, error) {
-	return c.readSpec(ctx, j, false)
-}
-
-func (c *Control) specAgain(ctx context.Context, j *work.Job) (*work.Spec, error) {
-	return c.readSpec(ctx, j, true)
-}
-
-func (c *Control) readSpec(ctx context.Context, j *work.Job, lenient bool) (spec *work.Spec, err error) {
-	err = c.store.View(ctx, func(tx *store.Tx) error {
-		snapshot, module, err := c.declared(tx, j)
+		inputs, err := c.resolve(tx, module)
 		if err != nil {
 			return err
 		}
-		spec, err = c.makeSpec(tx, j, snapshot, module, lenient)
-		return err
+		spec = makeSpec(j, module, inputs)
+		return nil
 	})
 	return spec, err
+}
+
+// specOf makes the Spec of a bound Job again. The Inputs are those of the claim, whatever they would be now: an engine refuses
+// to apply a plan that was made with others, and a secret that the Attempt may print has to stay masked.
+func (c *Control) specOf(ctx context.Context, j *work.Job) (spec *work.Spec, err error) {
+	err = c.store.View(ctx, func(tx *store.Tx) error {
+		_, module, err := c.declared(tx, j)
+		if err != nil {
+			return err
+		}
+		var inputs []work.InputValue
+		if len(module.Inputs) > 0 {
+			sealed, err := tx.JobInputs(j.ID, j.Attempt)
+			if err != nil {
+				return err
+			}
+			if inputs, err = c.openResolved(sealed); err != nil {
+				return err
+			}
+		}
+		spec = makeSpec(j, module, inputs)
+		return nil
+	})
+	return spec, err
+}
+
+// sealResolved closes resolved Inputs for the store; no Inputs are no bytes.
+func (c *Control) sealResolved(inputs []work.InputValue) ([]byte, error) {
+	if len(inputs) == 0 {
+		return nil, nil
+	}
+	plain, err := json.Marshal(inputs)
+	if err != nil {
+		return nil, fmt.Errorf("write down the inputs of a job: %w", err)
+	}
+	sealed, err := c.sealer.Seal(plain)
+	if err != nil {
+		return nil, fmt.Errorf("seal the inputs of a job: %w", err)
+	}
+	return sealed, nil
+}
+
+func (c *Control) openResolved(sealed []byte) (inputs []work.InputValue, err error) {
+	plain, err := c.sealer.Open(sealed)
+	if err != nil {
+		return nil, fmt.Errorf("open the inputs of a job: %w", err)
+	}
+	if err := json.Unmarshal(plain, &inputs); err != nil {
+		return nil, fmt.Errorf("read the inputs of a job: %w", err)
+	}
+	return inputs, nil
 }
 
 // declared gives what a Job was created with, and its Module's record with that Spec. A Module that was deleted
@@ -223,14 +265,7 @@ func (c *Control) declared(tx *store.Tx, j *work.Job) (store.JobSnapshot, catalo
 }
 
 // makeSpec says what the Instance needs to execute a Job.
-func (c *Control) makeSpec(tx *store.Tx, j *work.Job, snapshot store.JobSnapshot, m catalog.Module, lenient bool) (*work.Spec, error) {
-	if lenient {
-		m.Inputs = c.resolvable(tx, m)
-	}
-	inputs, err := c.resolve(tx, m)
-	if err != nil {
-		return nil, err
-	}
+func makeSpec(j *work.Job, m catalog.Module, inputs []work.InputValue) *work.Spec {
 	spec := &work.Spec{
 		Module: j.Module, ModuleID: j.ModuleID, Engine: m.Engine, Action: j.Action, Source: m.Source, Commit: j.Commit,
 		Script: m.Script, Inputs: inputs, ExtraFiles: m.ExtraFiles, Hooks: m.Hooks,
@@ -243,7 +278,7 @@ func (c *Control) makeSpec(tx *store.Tx, j *work.Job, snapshot store.JobSnapshot
 	if plan := j.Plan(); plan != nil && j.Approval != nil {
 		spec.PlanHash = plan.Hash
 	}
-	return spec, nil
+	return spec
 }
 
 // resolve gives the Inputs of a Module their values.
@@ -269,17 +304,4 @@ func (c *Control) resolve(tx *store.Tx, m catalog.Module) ([]work.InputValue, er
 		values[i] = work.InputValue{Name: r.Name, Kind: r.Kind, Value: r.Value, Sensitive: r.Sensitive}
 	}
 	return values, nil
-}
-
-// resolvable leaves out the Inputs that take an output which is not there.
-func (c *Control) resolvable(tx *store.Tx, m catalog.Module) []catalog.Input {
-	var kept []catalog.Input
-	for _, in := range m.Inputs {
-		one := m
-		one.Inputs = []catalog.Input{in}
-		if _, err := c.resolve(tx, one); err == nil {
-			kept = append(kept, in)
-		}
-	}
-	return kept
 }

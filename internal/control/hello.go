@@ -357,14 +357,13 @@ func acksOf(tx *store.Tx, ref wire.Ref) ([]wire.StepLog, error) {
 	return acks, err
 }
 
-// addSpec gives a Job that goes on what it needs for the Steps that are left. An output that is gone meanwhile is
-// left out: whatever the Job made of it, it made before.
+// addSpec gives a Job that goes on what it needs for the Steps that are left.
 func (c *Control) addSpec(ctx context.Context, v *wire.Verdict, bound []*work.Job) {
 	for _, j := range bound {
 		if refOf(j) != v.Ref {
 			continue
 		}
-		spec, err := c.specAgain(ctx, j)
+		spec, err := c.specOf(ctx, j)
 		if err != nil {
 			c.log.Error("could not prepare a job that goes on", "job_id", j.ID, "error", err)
 			return

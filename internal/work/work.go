@@ -333,8 +333,9 @@ func Actions(engine catalog.Engine) []Action {
 	return []Action{Plan, Apply, Destroy}
 }
 
-// Spec is what an Instance needs to execute a Job. It is made anew for each Binding; the values of its
-// Inputs are never stored on the way.
+// Spec is what an Instance needs to execute a Job. The values of its Inputs are resolved for each Binding and hold for all of
+// its Attempt, because a plan can be applied with those alone that it was made with. Until the Attempt ends the Server keeps
+// them, sealed.
 type Spec struct {
 	Module      string              `cbor:"1,keyasint"` // stack/namespace/module
 	ModuleID    string              `cbor:"2,keyasint"`

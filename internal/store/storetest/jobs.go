@@ -449,3 +449,25 @@ func concurrency(t *testing.T, w *world) {
 		})
 	})
 }
+
+func jobInputs(t *testing.T, w *world) {
+	j := w.newJob(w.a.vpc)
+	kept := func(attempt int) (sealed []byte) {
+		w.view(func(tx *store.Tx) (err error) {
+			sealed, err = tx.JobInputs(j.ID, attempt)
+			return err
+		})
+		return sealed
+	}
+	gone := func(name string, attempt int) {
+		w.fails(fault.NotFound, name, func(tx *store.Tx) error { _, err := tx.JobInputs(j.ID, attempt); return err })
+	}
+	gone("before any", 1)
+	w.update(func(tx *store.Tx) error { return tx.PutJobInputs(j.ID, 1, []byte("one")) })
+	same(t, "first", string(kept(1)), "one")
+	w.update(func(tx *store.Tx) error { return tx.PutJobInputs(j.ID, 2, []byte{0, 255}) })
+	same(t, "second", string(kept(2)), "\x00\xff")
+	gone("of the attempt before", 1)
+	w.update(func(tx *store.Tx) error { return errors.Join(tx.DropJobInputs(j.ID), tx.DropJobInputs("x")) })
+	gone("dropped", 2)
+}

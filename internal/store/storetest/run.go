@@ -24,6 +24,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		"jobs":         jobs,
 		"claims":       claims,
 		"leases":       leases,
+		"job inputs":   jobInputs,
 		"logs":         logs,
 		"archives":     archives,
 		"events":       events,
