@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -41,17 +43,45 @@ func (l *LogLine) Data() []byte {
 // appendLines writes a list of lines as JSON. It is written by hand since a log has many lines: the general
 // encoder takes several times as long.
 func appendLines(b []byte, lines []store.LogLine) []byte {
-	b = append(b, '[')
+	size := 0
+	for i := range lines {
+		size += len(lines[i].Data) + lineHead
+	}
+	b = append(slices.Grow(b, size), '[')
+	var c clock
 	for i := range lines {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendLine(b, &lines[i])
+		b = appendLine(b, &lines[i], &c)
 	}
 	return append(b, ']')
 }
 
-func appendLine(b []byte, l *store.LogLine) []byte {
+// lineHead is about how many bytes a line has in JSON beside its text.
+const lineHead = 144
+
+// clock writes times, and remembers the last second it wrote: the lines of a log come many to the second.
+type clock struct {
+	second int64
+	text   []byte // up to the fraction; nil when nothing was written yet
+}
+
+func (c *clock) append(b []byte, t time.Time) []byte {
+	if s := t.Unix(); c.text == nil || s != c.second {
+		c.second, c.text = s, t.UTC().AppendFormat(c.text[:0], "2006-01-02T15:04:05")
+	}
+	b = append(b, c.text...)
+	if n := t.Nanosecond(); n != 0 {
+		var digits [10]byte
+		d := strconv.AppendInt(digits[:0], int64(1_000_000_000+n), 10)
+		d[0] = '.'
+		b = append(b, bytes.TrimRight(d, "0")...)
+	}
+	return append(b, 'Z')
+}
+
+func appendLine(b []byte, l *store.LogLine, c *clock) []byte {
 	b = append(b, `{"pos":`...)
 	b = strconv.AppendInt(b, l.Pos, 10)
 	b = append(b, `,"attempt":`...)
@@ -61,7 +91,7 @@ func appendLine(b []byte, l *store.LogLine) []byte {
 	b = append(b, `,"seq":`...)
 	b = strconv.AppendUint(b, l.Seq, 10)
 	b = append(b, `,"time":"`...)
-	b = l.Time.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = c.append(b, l.Time)
 	b = append(b, `","stream":"`...)
 	b = append(b, l.Stream.String()...)
 	b = append(b, '"')

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"legwork/internal/fault"
@@ -347,6 +348,7 @@ func (l *lane) recordLog(tx *store.Tx, a act, h *harvest) error {
 	if next > from {
 		fresh := a.records[min(max(from, a.first)-a.first, uint64(len(a.records))):]
 		h.records += int64(len(fresh))
+		h.lines = slices.Grow(h.lines, len(fresh))
 		for i, r := range fresh {
 			h.lines = append(h.lines, store.LogLine{Pos: last - int64(len(fresh)-1-i), Attempt: l.ref.Attempt, Step: a.step, Record: r})
 		}

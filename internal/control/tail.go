@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 )
 
 const (
-	tailLines    = 4096             // newest lines that are kept in memory per followed Job
+	tailLines    = 16 << 10         // newest lines that are kept in memory per followed Job, and those that came with them
 	tailBytes    = 2 << 20          // and their bytes
+	runLines     = 512              // up to that many lines small runs are joined
 	watchTrusted = 90 * time.Second // how long they believe it
 )
 
@@ -30,7 +32,8 @@ type tail struct {
 	users int
 
 	mu    sync.Mutex
-	lines []store.LogLine // without gaps; the last has the position last
+	runs  []run // without gaps; the last line has the position last
+	count int   // of lines
 	bytes int
 	last  int64 // position up to which followers can get everything from here or the store
 	known int64 // position up to which records are known to be stored
@@ -39,6 +42,14 @@ type tail struct {
 
 	reading sync.Mutex // held by the one who reads for all
 }
+
+// run is some lines of a tail that follow one another. What was given to a follower is never written again.
+type run struct {
+	lines []store.LogLine
+	bytes int
+}
+
+func (r *run) first() int64 { return r.lines[0].Pos }
 
 func newTails(c *Control) *tails {
 	return &tails{c: c, byJob: map[string]*tail{}, away: map[string]time.Time{}}
@@ -113,22 +124,29 @@ func (l *tail) stored(lines []store.LogLine, last int64) {
 	l.ring()
 }
 
-// push appends lines that follow on the last one. The caller holds mu.
+// push appends lines that follow on the last one, and keeps them. The caller holds mu.
 func (l *tail) push(lines []store.LogLine) {
-	l.lines = append(l.lines, lines...)
-	for _, line := range lines {
-		l.bytes += len(line.Data)
+	bytes := 0
+	for i := range lines {
+		bytes += len(lines[i].Data)
 	}
-	l.last = l.lines[len(l.lines)-1].Pos
+	if n := len(l.runs) - 1; n >= 0 && len(l.runs[n].lines)+len(lines) <= runLines {
+		l.runs[n].lines = append(l.runs[n].lines, lines...)
+		l.runs[n].bytes += bytes
+	} else {
+		l.runs = append(l.runs, run{lines, bytes})
+	}
+	l.count += len(lines)
+	l.bytes += bytes
+	l.last = lines[len(lines)-1].Pos
 	l.known = max(l.known, l.last)
 	drop := 0
-	for len(l.lines)-drop > tailLines || (l.bytes > tailBytes && len(l.lines)-drop > 1) {
-		l.bytes -= len(l.lines[drop].Data)
+	for drop < len(l.runs)-1 && (l.count-len(l.runs[drop].lines) >= tailLines || l.bytes > tailBytes) {
+		l.count -= len(l.runs[drop].lines)
+		l.bytes -= l.runs[drop].bytes
 		drop++
 	}
-	if drop > 0 {
-		l.lines = append(make([]store.LogLine, 0, len(l.lines)-drop+len(lines)), l.lines[drop:]...)
-	}
+	l.runs = slices.Delete(l.runs, 0, drop)
 }
 
 // ring wakes the followers. The caller holds mu.
@@ -149,9 +167,15 @@ func (l *tail) look(after int64) glance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := glance{more: l.known > after, ended: l.ended, rung: l.rung}
-	if len(l.lines) > 0 && after >= l.lines[0].Pos-1 && after < l.last {
-		g.lines = l.lines[after+1-l.lines[0].Pos:]
-		g.lines = g.lines[:len(g.lines):len(g.lines)]
+	if after >= l.last {
+		return g
+	}
+	for i := len(l.runs) - 1; i >= 0; i-- {
+		if r := &l.runs[i]; r.first() <= after+1 {
+			g.lines = r.lines[after+1-r.first():]
+			g.lines = g.lines[:len(g.lines):len(g.lines)]
+			break
+		}
 	}
 	return g
 }
@@ -178,7 +202,7 @@ func (c *Control) catchUp(ctx context.Context, l *tail, after int64) ([]store.Lo
 	case lines[0].Pos <= l.last+1:
 		l.push(lines[l.last+1-lines[0].Pos:])
 	default: // what lies between was not asked for
-		l.lines, l.bytes = nil, 0
+		l.runs, l.count, l.bytes = nil, 0, 0
 		l.push(lines)
 	}
 	return lines, nil
