@@ -116,7 +116,9 @@ func (tx *Tx) Modules(org string, f ModuleFilter) ([]catalog.Module, error) {
 func (tx *Tx) Module(org, idOrPath string) (catalog.Module, error) {
 	missing := absent("Module", "module", idOrPath)
 	if p := strings.SplitN(idOrPath, "/", 3); len(p) == 3 {
-		return need(tx, missing, scanModule, selectModule+" AND s.name = $2 AND n.name = $3 AND r.name = $4", org, p[0], p[1], p[2])
+		// The Namespace is looked up first: SQLite would else go through all Modules of the Organization.
+		return need(tx, missing, scanModule, selectModule+` AND r.name = $4 AND r.namespace_id = (SELECT n.id FROM namespaces n
+			JOIN stacks s ON s.id = n.stack_id WHERE s.org = $1 AND s.name = $2 AND n.name = $3)`, org, p[0], p[1], p[2])
 	}
 	return need(tx, missing, scanModule, selectModule+" AND r.id = $2", org, idOrPath)
 }
