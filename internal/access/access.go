@@ -82,8 +82,8 @@ func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logg
 	return a, nil
 }
 
-// Sealer gives the Sealer of values that are stored: sensitive Inputs and outputs.
-func (a *Access) Sealer() Bound { return a.sealer.Bound("values") }
+// Sealer gives what seals values that are stored: sensitive Inputs and outputs.
+func (a *Access) Sealer() *Sealer { return a.sealer }
 
 // Run writes down from time to time when each Credential was last used. It returns nil when ctx ends.
 func (a *Access) Run(ctx context.Context) error {

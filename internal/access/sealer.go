@@ -128,18 +128,3 @@ func syncFolder(dir string) error {
 	}
 	return errors.Join(folder.Sync(), folder.Close())
 }
-
-// Bound is a Sealer for one purpose: what it sealed opens for that purpose alone.
-type Bound struct {
-	sealer  *Sealer
-	purpose []byte
-}
-
-// Bound gives the Sealer for one purpose, such as "outputs".
-func (s *Sealer) Bound(purpose string) Bound { return Bound{sealer: s, purpose: []byte(purpose)} }
-
-// Seal encrypts plain.
-func (b Bound) Seal(plain []byte) ([]byte, error) { return b.sealer.Seal(plain, b.purpose) }
-
-// Open decrypts what Seal of the same purpose made.
-func (b Bound) Open(sealed []byte) ([]byte, error) { return b.sealer.Open(sealed, b.purpose) }

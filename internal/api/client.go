@@ -321,9 +321,18 @@ func (c *Client) ApplyManifest(ctx context.Context, files []catalog.ManifestFile
 	return r, c.call(ctx, http.MethodPost, prefix+verb, nil, ManifestFiles{Files: files}, &r)
 }
 
-// ExportManifest gives everything that is declared, as YAML.
-func (c *Client) ExportManifest(ctx context.Context) (text []byte, err error) {
-	return text, c.call(ctx, http.MethodGet, prefix+"/manifest/export", nil, nil, &text)
+// ExportManifest gives everything that is declared, as YAML: without the values of sensitive Inputs unless
+// showSensitive asks for them.
+func (c *Client) ExportManifest(ctx context.Context, showSensitive bool) (text []byte, err error) {
+	return text, c.call(ctx, http.MethodGet, prefix+"/manifest/export", sensitively(showSensitive), nil, &text)
+}
+
+// sensitively is the query that asks for sensitive values, or none.
+func sensitively(show bool) url.Values {
+	if !show {
+		return nil
+	}
+	return url.Values{"show_sensitive": {"true"}}
 }
 
 // Submit queues a Job.

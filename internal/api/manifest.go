@@ -57,6 +57,7 @@ func (s *Server) registerManifest(h huma.API) {
 		}}
 	}
 	export := operation("export-manifest", http.MethodGet, "/manifest/export", "Manifest", "Everything that is declared, as a manifest")
+	export.Description = "Sensitive Inputs are without their values; applied like that, they keep those that are stored."
 	export.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{yamlType: {Schema: text}}}}
 	handle(s, h, export, s.exportManifest)
 }
@@ -119,7 +120,11 @@ type manifestOut struct {
 	Body []byte
 }
 
-func (s *Server) exportManifest(ctx context.Context, actor catalog.Actor, _ *none) (*manifestOut, error) {
-	text, err := s.Control.ExportManifest(ctx, actor)
+type exportIn struct {
+	ShowSensitive bool `query:"show_sensitive" doc:"With the values of sensitive Inputs; needs the permissions declare and read_sensitive, and leaves an event."`
+}
+
+func (s *Server) exportManifest(ctx context.Context, actor catalog.Actor, in *exportIn) (*manifestOut, error) {
+	text, err := s.Control.ExportManifest(ctx, actor, in.ShowSensitive)
 	return &manifestOut{Type: yamlType, Body: text}, err
 }

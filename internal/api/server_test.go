@@ -147,7 +147,7 @@ func TestCatalogOverTheAPI(t *testing.T) {
 	if ByID.ID != module.ID || escaped.StatusCode != 200 || !strings.Contains(string(text), module.ID) {
 		t.Errorf("by id %+v, escaped %d %s", ByID, escaped.StatusCode, text)
 	}
-	export, err := w.Client.ExportManifest(ctx)
+	export, err := w.Client.ExportManifest(ctx, false)
 	w.Must(err)
 	if r := w.Apply(string(export)); r.Created+r.Updated != 0 {
 		t.Errorf("applying the export changes: %+v\n%s", r, export)

@@ -171,10 +171,10 @@ type Input struct {
 	Name      string          `json:"name"`
 	Kind      InputKind       `json:"kind,omitempty"` // default parameter
 	From      InputFrom       `json:"from,omitempty"`
-	Value     json.RawMessage `json:"value,omitempty"`  // any JSON value; for FromDefinition the name of the fact, a string
-	Module    string          `json:"module,omitempty"` // for FromOutput: "module", "namespace/module" or "stack/namespace/module" of the same Stack
-	Output    string          `json:"output,omitempty"` // for FromOutput
-	Sensitive bool            `json:"sensitive,omitempty"`
+	Value     json.RawMessage `json:"value,omitempty"`     // any JSON value; for FromDefinition the name of the fact, a string
+	Module    string          `json:"module,omitempty"`    // for FromOutput: "module", "namespace/module" or "stack/namespace/module" of the same Stack
+	Output    string          `json:"output,omitempty"`    // for FromOutput
+	Sensitive bool            `json:"sensitive,omitempty"` // never shown; declared without Value it keeps the stored one
 }
 
 // ExtraFile is placed beside the code before every Job, and removed again when it is dropped.

@@ -59,7 +59,7 @@ var descriptions = map[string]string{
 	"Input.value":     "any value, typed as it stands; for `from: definition` the name of a fact, such as module_name or stack_id",
 	"Input.module":    `for from: output: "module", "namespace/module" or "stack/namespace/module" of the same Stack`,
 	"Input.output":    "for from: output: the name of the output",
-	"Input.sensitive": "never show the value",
+	"Input.sensitive": "never show the value; without value, apply keeps the one that is stored",
 
 	"ExtraFile":           "A file placed beside the code before every Job, and removed again when it is dropped.",
 	"ExtraFile.file_name": "relative to the subdirectory, never out of it",

@@ -128,7 +128,7 @@ func (f flat) leaf(path string, v any) {
 func elementKey(i int, element any) string {
 	switch e := element.(type) {
 	case Input:
-		return e.key()
+		return e.Key()
 	case ExtraFile:
 		return e.FileName
 	}

@@ -25,7 +25,7 @@ func Effective(m ModuleSpec, d Defaults) ModuleSpec {
 		e.Runner, e.RunnerLabels = d.Runner, cloneTexts(d.RunnerLabels)
 		e.RunnerInstanceName = cmp.Or(m.RunnerInstanceName, d.RunnerInstanceName)
 	}
-	e.Inputs = mergeBy(Input.key, m.inheritable(d.Inputs), m.Inputs)
+	e.Inputs = mergeBy(Input.Key, m.inheritable(d.Inputs), m.Inputs)
 	e.ExtraFiles = mergeBy(func(f ExtraFile) string { return f.FileName }, d.ExtraFiles, m.ExtraFiles)
 	e.Hooks = around(d.Hooks, m.Hooks)
 	e.Limits = Limits{

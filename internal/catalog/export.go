@@ -14,8 +14,9 @@ import (
 )
 
 // Export writes the Snapshot as a manifest: YAML documents in the order of Kinds and, within a kind, of
-// paths. Parsing it gives the Snapshot again, and applying it changes nothing. The same Snapshot always
-// gives the same bytes. Sensitive Inputs are written with their values.
+// paths. Parsing it gives the Snapshot again, and applying it changes nothing, also where the Snapshot went
+// through WithoutSecrets: an Input that is sensitive and has no value keeps the stored one. The same Snapshot always
+// gives the same bytes. Sensitive Inputs are written with what values the Snapshot has of them.
 func Export(s Snapshot) ([]byte, error) {
 	s = s.Sorted()
 	var b bytes.Buffer

@@ -14,8 +14,8 @@ var Facts = []string{
 	"source_url", "source_revision", "source_subdirectory",
 }
 
-// key is what makes two Inputs the same: a parameter and an environment variable may share a name.
-func (in Input) key() string {
+// Key is what makes two Inputs of one list the same: a parameter and an environment variable may share a name.
+func (in Input) Key() string {
 	if in.Kind == Env {
 		return "env:" + in.Name
 	}
@@ -30,10 +30,10 @@ func (c *checker) inputs(field, stack, namespace string, inputs []Input) {
 	seen := make(map[string]bool, len(inputs))
 	for i, in := range inputs {
 		at := fmt.Sprintf("%s[%d].", field, i)
-		if in.Name != "" && seen[in.key()] {
+		if in.Name != "" && seen[in.Key()] {
 			c.add(at+"name", "%s is there twice", brief(in.Name))
 		}
-		seen[in.key()] = true
+		seen[in.Key()] = true
 		choice(c, at+"kind", in.Kind, []InputKind{Parameter, Env}, false)
 		c.inputName(at+"name", in)
 		c.inputFrom(at, stack, namespace, in)
@@ -64,7 +64,9 @@ func (c *checker) inputFrom(at, stack, namespace string, in Input) {
 	switch in.From {
 	case FromValue:
 		if len(in.Value) == 0 {
-			c.add(at+"value", "is missing")
+			if !in.Sensitive { // a sensitive one keeps the value that is stored: see Plan
+				c.add(at+"value", "is missing")
+			}
 		} else if problem := passable(in.Value); problem != "" {
 			c.add(at+"value", "%s", problem)
 		}

@@ -62,8 +62,12 @@ func (c Changes) Count(action Action) int {
 // named in one Fault of kind Invalid and code manifest_invalid, at its place in the manifest. Planning
 // again after the Changes were written gives Unchanged throughout: a default that is spelled out,
 // an empty list and the order of Inputs and Extra files make no difference.
+//
+// A sensitive Input without a value keeps the one that the Snapshot holds; the Changes carry it. Where
+// there is none to keep, that is a problem.
 func Plan(current Snapshot, m Manifest) (Changes, error) {
-	problems := slices.Concat(specProblems(m.Stacks), specProblems(m.Namespaces), specProblems(m.Runners),
+	m, lost := current.keep(m)
+	problems := slices.Concat(lost, specProblems(m.Stacks), specProblems(m.Namespaces), specProblems(m.Runners),
 		specProblems(m.Modules), specProblems(m.Assignments), duplicates(m))
 	after := current.with(m)
 	t := newTree(after, m)

@@ -18,14 +18,17 @@ import (
 )
 
 func (a *app) manifestCommand() *cobra.Command {
+	showSensitive := false
 	export := &cobra.Command{
 		Use: "export", Short: "Print everything that is declared, as a manifest", Args: exactly(),
+		Long: "Print everything that is declared, as a manifest. Applying it changes nothing.\n" +
+			"Sensitive Inputs are printed without their values: apply then keeps those that are stored.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			text, err := client.ExportManifest(cmd.Context())
+			text, err := client.ExportManifest(cmd.Context(), showSensitive)
 			if err != nil {
 				return err
 			}
@@ -33,6 +36,7 @@ func (a *app) manifestCommand() *cobra.Command {
 			return err
 		},
 	}
+	export.Flags().BoolVar(&showSensitive, "show-sensitive", false, "with the values of sensitive Inputs; it leaves an event")
 	return parent("manifest", "Manifests: what is declared", a.manifestSend("apply", false, "Create or change what a manifest declares, all of it or nothing"),
 		a.manifestSend("diff", true, "Say what apply would do"), export)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"legwork/internal/catalog"
@@ -33,7 +34,7 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 	if err != nil {
 		return m, err
 	}
-	sealed, err := c.sealResolved(spec.Inputs)
+	sealed, err := c.sealResolved(ref, spec.Inputs)
 	if err != nil {
 		return m, err
 	}
@@ -214,7 +215,7 @@ func (c *Control) specOf(ctx context.Context, j *work.Job) (spec *work.Spec, err
 			if err != nil {
 				return err
 			}
-			if inputs, err = c.openResolved(sealed); err != nil {
+			if inputs, err = c.openResolved(refOf(j), sealed); err != nil {
 				return err
 			}
 		}
@@ -224,8 +225,13 @@ func (c *Control) specOf(ctx context.Context, j *work.Job) (spec *work.Spec, err
 	return spec, err
 }
 
+// resolvedContext is what sealed Inputs belong to.
+func resolvedContext(ref wire.Ref) []byte {
+	return sealContext("resolved", ref.Job, strconv.Itoa(ref.Attempt))
+}
+
 // sealResolved closes resolved Inputs for the store; no Inputs are no bytes.
-func (c *Control) sealResolved(inputs []work.InputValue) ([]byte, error) {
+func (c *Control) sealResolved(ref wire.Ref, inputs []work.InputValue) ([]byte, error) {
 	if len(inputs) == 0 {
 		return nil, nil
 	}
@@ -233,15 +239,15 @@ func (c *Control) sealResolved(inputs []work.InputValue) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write down the inputs of a job: %w", err)
 	}
-	sealed, err := c.sealer.Seal(plain)
+	sealed, err := c.sealer.Seal(plain, resolvedContext(ref))
 	if err != nil {
 		return nil, fmt.Errorf("seal the inputs of a job: %w", err)
 	}
 	return sealed, nil
 }
 
-func (c *Control) openResolved(sealed []byte) (inputs []work.InputValue, err error) {
-	plain, err := c.sealer.Open(sealed)
+func (c *Control) openResolved(ref wire.Ref, sealed []byte) (inputs []work.InputValue, err error) {
+	plain, err := c.sealer.Open(sealed, resolvedContext(ref))
 	if err != nil {
 		return nil, fmt.Errorf("open the inputs of a job: %w", err)
 	}
@@ -260,7 +266,7 @@ func (c *Control) declared(tx *store.Tx, j *work.Job) (store.JobSnapshot, catalo
 	}
 	module := catalog.Module{Identity: catalog.Identity{ID: j.ModuleID, OrganizationID: j.OrganizationID},
 		StackID: j.StackID, NamespaceID: snapshot.NamespaceID, ModuleSpec: snapshot.Module}
-	module.Inputs, err = c.openInputs(module.Inputs)
+	module.Inputs, err = c.openInputs(module.ID, module.Inputs)
 	return snapshot, module, err
 }
 

@@ -27,12 +27,6 @@ import (
 	"legwork/internal/work"
 )
 
-// Sealer closes and opens what must not lie in the database as it is: sensitive Inputs and outputs.
-type Sealer interface {
-	Seal(plain []byte) ([]byte, error)
-	Open(sealed []byte) ([]byte, error)
-}
-
 // Limits bound what control waits for and keeps. Zero fields take the defaults.
 type Limits struct {
 	Lease          time.Duration // how long a Binding holds without a sign of life; default 60s

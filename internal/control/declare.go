@@ -24,7 +24,7 @@ func (c *Control) ApplyManifest(ctx context.Context, actor catalog.Actor, m cata
 		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
 			return err
 		}
-		current, err := c.snapshot(tx, actor.OrganizationID)
+		current, err := snapshot(tx, actor.OrganizationID, c.openInputs)
 		if err != nil {
 			return err
 		}
@@ -43,11 +43,8 @@ func (c *Control) ApplyManifest(ctx context.Context, actor catalog.Actor, m cata
 }
 
 func mayDeclare(actor catalog.Actor, m catalog.Manifest, dryRun bool) error {
-	need := catalog.Declare
-	if dryRun {
-		need = catalog.Read
-	}
-	if err := actor.Need(need); err != nil {
+	// A dry run needs the same: it tells whether a sensitive value equals one that is guessed.
+	if err := actor.Need(catalog.Declare); err != nil {
 		return err
 	}
 	if !dryRun && len(m.Runners)+len(m.Assignments) > 0 {
@@ -63,8 +60,13 @@ func (c *Control) redeclared(org string) {
 	c.signal(org)
 }
 
-// snapshot gives what an Organization declares, with sensitive Inputs open.
-func (c *Control) snapshot(tx *store.Tx, org string) (s catalog.Snapshot, err error) {
+// withoutSecrets reads the Inputs of a record, owner or not, for whoever does not ask for the sensitive ones.
+func withoutSecrets(_ string, inputs []catalog.Input) ([]catalog.Input, error) {
+	return catalog.WithoutSecrets(inputs), nil
+}
+
+// snapshot gives what an Organization declares. read makes Inputs as they are stored fit for what they are wanted for.
+func snapshot(tx *store.Tx, org string, read func(owner string, stored []catalog.Input) ([]catalog.Input, error)) (s catalog.Snapshot, err error) {
 	stacks, err := tx.Stacks(org)
 	if err != nil {
 		return s, err
@@ -77,7 +79,7 @@ func (c *Control) snapshot(tx *store.Tx, org string) (s catalog.Snapshot, err er
 		return s, err
 	}
 	for _, v := range namespaces {
-		if v.Defaults.Inputs, err = c.openInputs(v.Defaults.Inputs); err != nil {
+		if v.Defaults.Inputs, err = read(v.ID, v.Defaults.Inputs); err != nil {
 			return s, fmt.Errorf("namespace %s: %w", v.Path(), err)
 		}
 		s.Namespaces = append(s.Namespaces, v.NamespaceSpec)
@@ -87,7 +89,7 @@ func (c *Control) snapshot(tx *store.Tx, org string) (s catalog.Snapshot, err er
 		return s, err
 	}
 	for _, v := range modules {
-		if v.Inputs, err = c.openInputs(v.Inputs); err != nil {
+		if v.Inputs, err = read(v.ID, v.Inputs); err != nil {
 			return s, fmt.Errorf("module %s: %w", v.Path(), err)
 		}
 		s.Modules = append(s.Modules, v.ModuleSpec)
@@ -187,15 +189,21 @@ func (c *Control) writeNamespace(tx *store.Tx, org string, change catalog.Change
 		return "", err
 	}
 	v.OrganizationID, v.NamespaceSpec = org, *change.Namespace
-	if v.Defaults.Inputs, err = c.sealInputs(v.Defaults.Inputs); err != nil {
-		return "", err
-	}
 	if v.StackID == "" {
 		stack, err := tx.Stack(org, v.Stack)
 		if err != nil {
 			return "", err
 		}
 		v.StackID = stack.ID
+	}
+	if v.ID == "" { // its id is part of what its secrets are sealed with
+		v.Defaults.Inputs = catalog.WithoutSecrets(change.Namespace.Defaults.Inputs)
+		if err := tx.PutNamespace(&v); err != nil {
+			return "", err
+		}
+	}
+	if v.Defaults.Inputs, err = c.sealInputs(v.ID, change.Namespace.Defaults.Inputs); err != nil {
+		return "", err
 	}
 	err = tx.PutNamespace(&v)
 	return v.ID, err
@@ -207,36 +215,60 @@ func (c *Control) writeModule(tx *store.Tx, org string, change catalog.Change) (
 		return "", err
 	}
 	v.OrganizationID, v.ModuleSpec = org, *change.Module
-	if v.Inputs, err = c.sealInputs(v.Inputs); err != nil {
+	if v.ID == "" { // as with Namespaces
+		v.Inputs = catalog.WithoutSecrets(change.Module.Inputs)
+		if err := tx.PutModule(&v); err != nil {
+			return "", err
+		}
+	}
+	if v.Inputs, err = c.sealInputs(v.ID, change.Module.Inputs); err != nil {
 		return "", err
 	}
 	err = tx.PutModule(&v)
 	return v.ID, err
 }
 
-// ExportManifest writes what the Organization declares as a manifest. Applying that again changes nothing. Who may not
-// see sensitive values gets a stand-in for them.
-func (c *Control) ExportManifest(ctx context.Context, actor catalog.Actor) ([]byte, error) {
-	if err := actor.Need(catalog.Read); err != nil {
-		return nil, err
-	}
+// ExportManifest writes what the Organization declares as a manifest. Applying that again changes nothing. Sensitive Inputs
+// are without their values, which apply then keeps; with showSensitive they have them, which needs the rights to declare
+// and to read sensitive values, and leaves the event "manifest.revealed".
+func (c *Control) ExportManifest(ctx context.Context, actor catalog.Actor, showSensitive bool) ([]byte, error) {
 	var s catalog.Snapshot
-	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
-		s, err = c.snapshot(tx, actor.OrganizationID)
-		return err
-	})
+	var err error
+	if showSensitive {
+		s, err = c.revealedSnapshot(ctx, actor)
+	} else {
+		s, err = read(ctx, c, actor, func(tx *store.Tx) (catalog.Snapshot, error) {
+			return snapshot(tx, actor.OrganizationID, withoutSecrets)
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !actor.Can(catalog.Declare) { // who declares knows the values, or could have them printed
-		for i := range s.Namespaces {
-			s.Namespaces[i].Defaults.Inputs = hideInputs(s.Namespaces[i].Defaults.Inputs)
-		}
-		for i := range s.Modules {
-			s.Modules[i].Inputs = hideInputs(s.Modules[i].Inputs)
+	return catalog.Export(s)
+}
+
+// RevealedEvent is the data of the event "manifest.revealed": somebody got the values of all sensitive Inputs.
+type RevealedEvent struct {
+	By string `json:"by"`
+}
+
+// revealedSnapshot is the snapshot with its secrets, which is given to nobody without a trace.
+func (c *Control) revealedSnapshot(ctx context.Context, actor catalog.Actor) (s catalog.Snapshot, err error) {
+	for _, p := range []catalog.Permission{catalog.Read, catalog.ReadSensitive, catalog.Declare} {
+		if err := actor.Need(p); err != nil {
+			return s, err
 		}
 	}
-	return catalog.Export(s)
+	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		if s, err = snapshot(tx, actor.OrganizationID, c.openInputs); err != nil {
+			return err
+		}
+		return c.publish(tx, actor.OrganizationID, "manifest.revealed", actor.ID, RevealedEvent{By: actor.Name})
+	})
+	if err == nil {
+		c.signal(actor.OrganizationID)
+	}
+	return s, err
 }
 
 // read runs fn for an Actor that may read.
@@ -274,7 +306,7 @@ func (c *Control) Namespaces(ctx context.Context, actor catalog.Actor, stack str
 		}
 		all, err := tx.Namespaces(actor.OrganizationID, stack)
 		for i := range all {
-			all[i].Defaults.Inputs = hideInputs(all[i].Defaults.Inputs)
+			all[i].Defaults.Inputs = catalog.WithoutSecrets(all[i].Defaults.Inputs)
 		}
 		return all, err
 	})
@@ -284,7 +316,7 @@ func (c *Control) Namespaces(ctx context.Context, actor catalog.Actor, stack str
 func (c *Control) Namespace(ctx context.Context, actor catalog.Actor, idOrPath string) (catalog.Namespace, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) (catalog.Namespace, error) {
 		n, err := tx.Namespace(actor.OrganizationID, idOrPath)
-		n.Defaults.Inputs = hideInputs(n.Defaults.Inputs)
+		n.Defaults.Inputs = catalog.WithoutSecrets(n.Defaults.Inputs)
 		return n, err
 	})
 }
@@ -294,7 +326,7 @@ func (c *Control) Modules(ctx context.Context, actor catalog.Actor, f store.Modu
 	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Module, error) {
 		all, err := tx.Modules(actor.OrganizationID, f)
 		for i := range all {
-			all[i].Inputs = hideInputs(all[i].Inputs)
+			all[i].Inputs = catalog.WithoutSecrets(all[i].Inputs)
 		}
 		return all, err
 	})
@@ -307,7 +339,7 @@ func (c *Control) Module(ctx context.Context, actor catalog.Actor, idOrPath stri
 		if err != nil {
 			return m, unknownModule(err, idOrPath)
 		}
-		m.Inputs = hideInputs(m.Inputs)
+		m.Inputs = catalog.WithoutSecrets(m.Inputs)
 		return m, nil
 	})
 }

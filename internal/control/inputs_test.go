@@ -21,7 +21,7 @@ func (s *server) output(module string, values map[string]catalog.OutputValue) {
 		if err != nil {
 			return err
 		}
-		set, err := eachOutput(catalog.OutputSet{ModuleID: m.ID, JobID: "j", Values: values}, s.c.seal)
+		set, err := s.c.sealOutputs(catalog.OutputSet{ModuleID: m.ID, JobID: "j", Values: values})
 		if err != nil {
 			return err
 		}

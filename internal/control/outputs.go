@@ -3,10 +3,8 @@ package control
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"legwork/internal/catalog"
@@ -15,82 +13,6 @@ import (
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
-
-// hiddenValue stands for a sensitive value that the reader may not see.
-var hiddenValue = json.RawMessage(`"(sensitive)"`)
-
-// seal closes a JSON value into a JSON text that can be stored.
-func (c *Control) seal(value json.RawMessage) (json.RawMessage, error) {
-	sealed, err := c.sealer.Seal(value)
-	if err != nil {
-		return nil, fmt.Errorf("seal a value: %w", err)
-	}
-	return json.Marshal(base64.StdEncoding.EncodeToString(sealed))
-}
-
-// unseal opens what seal closed.
-func (c *Control) unseal(value json.RawMessage) (json.RawMessage, error) {
-	var text string
-	if err := json.Unmarshal(value, &text); err != nil {
-		return nil, fmt.Errorf("open a sealed value: %w", err)
-	}
-	sealed, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, fmt.Errorf("open a sealed value: %w", err)
-	}
-	plain, err := c.sealer.Open(sealed)
-	if err != nil {
-		return nil, fmt.Errorf("open a sealed value: %w", err)
-	}
-	return plain, nil
-}
-
-// eachSensitive gives a copy of Inputs in which every sensitive value went through fn.
-func eachSensitive(inputs []catalog.Input, fn func(json.RawMessage) (json.RawMessage, error)) ([]catalog.Input, error) {
-	out := slices.Clone(inputs)
-	for i, in := range out {
-		if !in.Sensitive || in.From != catalog.FromValue || len(in.Value) == 0 {
-			continue
-		}
-		value, err := fn(in.Value)
-		if err != nil {
-			return nil, fmt.Errorf("input %s: %w", in.Name, err)
-		}
-		out[i].Value = value
-	}
-	return out, nil
-}
-
-// sealInputs makes Inputs fit for the store, openInputs makes them fit for use, hideInputs for being shown.
-func (c *Control) sealInputs(inputs []catalog.Input) ([]catalog.Input, error) {
-	return eachSensitive(inputs, c.seal)
-}
-
-func (c *Control) openInputs(inputs []catalog.Input) ([]catalog.Input, error) {
-	return eachSensitive(inputs, c.unseal)
-}
-
-func hideInputs(inputs []catalog.Input) []catalog.Input {
-	hidden, _ := eachSensitive(inputs, func(json.RawMessage) (json.RawMessage, error) { return hiddenValue, nil })
-	return hidden
-}
-
-// eachOutput gives a copy of an Output set in which every sensitive value went through fn.
-func eachOutput(set catalog.OutputSet, fn func(json.RawMessage) (json.RawMessage, error)) (catalog.OutputSet, error) {
-	set.Values = maps.Clone(set.Values)
-	for name, v := range set.Values {
-		if !v.Sensitive {
-			continue
-		}
-		value, err := fn(v.Value)
-		if err != nil {
-			return set, fmt.Errorf("output %s: %w", name, err)
-		}
-		v.Value = value
-		set.Values[name] = v
-	}
-	return set, nil
-}
 
 // latestOutputs gives the newest Output set of a Module, open. ok is false when there is no such Module or no set, and when
 // the Module was destroyed since, which left a set of no values at all behind.
@@ -105,7 +27,7 @@ func (c *Control) latestOutputs(tx *store.Tx, org, path string) (set catalog.Out
 	if err != nil {
 		return set, false, err
 	}
-	set, err = eachOutput(set, c.unseal)
+	set, err = c.openOutputs(set)
 	return set, err == nil && set.Values != nil, err
 }
 
@@ -135,14 +57,13 @@ func (c *Control) Outputs(ctx context.Context, actor catalog.Actor, module strin
 	if err != nil {
 		return set, err
 	}
-	open := c.unseal
-	if !showSensitive {
-		open = func(json.RawMessage) (json.RawMessage, error) { return hiddenValue, nil }
-	}
 	if set.Values == nil {
 		set.Values = map[string]catalog.OutputValue{}
 	}
-	return eachOutput(set, open)
+	if !showSensitive {
+		return hideOutputs(set), nil
+	}
+	return c.openOutputs(set)
 }
 
 // prepared is what is made ready, outside of the transaction that takes a Step's result, because it is slow or large.
@@ -196,7 +117,7 @@ func (c *Control) prepareOutputs(tx *store.Tx, j *work.Job, values map[string]ca
 	if err != nil && !none {
 		return err
 	}
-	if before, err = eachOutput(before, c.unseal); err != nil {
+	if before, err = c.openOutputs(before); err != nil {
 		return err
 	}
 	changed := changedOutputs(before.Values, values)
@@ -204,7 +125,7 @@ func (c *Control) prepareOutputs(tx *store.Tx, j *work.Job, values map[string]ca
 		return nil
 	}
 	set := catalog.OutputSet{ModuleID: j.ModuleID, JobID: j.ID, Values: values}
-	if set, err = eachOutput(set, c.seal); err != nil {
+	if set, err = c.sealOutputs(set); err != nil {
 		return err
 	}
 	p.outputs = &set

@@ -81,6 +81,12 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 	if err != nil {
 		return sub, err
 	}
+	if m.Inputs, err = c.openInputs(m.ID, m.Inputs); err != nil {
+		return sub, err
+	}
+	if ns.Defaults.Inputs, err = c.openInputs(ns.ID, ns.Defaults.Inputs); err != nil {
+		return sub, err
+	}
 	m.ModuleSpec = catalog.Effective(m.ModuleSpec, ns.Defaults)
 	if !slices.Contains(work.Actions(m.Engine), action) {
 		return sub, fault.New(fault.Invalid, "action_unknown", "module %s is run by %s, which knows no %q", m.Path(), cmp.Or(string(m.Engine), "no engine"), action).
@@ -91,7 +97,7 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 		return sub, err
 	}
 	sealed := m.ModuleSpec
-	if m.Inputs, err = c.openInputs(m.Inputs); err != nil {
+	if sealed.Inputs, err = c.sealInputs(m.ID, m.Inputs); err != nil {
 		return sub, err
 	}
 	path, err := waitsFor(m)

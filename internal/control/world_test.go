@@ -1,8 +1,10 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,11 +50,20 @@ func database(t testing.TB) string {
 // patience is how long a test waits for something that has to happen.
 const patience = 10 * time.Second
 
-// flip is a Sealer whose sealed values are not the plain ones.
+// flip is a Sealer whose sealed values are not the plain ones, and open only for what they were sealed for.
 type flip struct{}
 
-func (flip) Seal(b []byte) ([]byte, error) { return turned(b), nil }
-func (flip) Open(b []byte) ([]byte, error) { return turned(b), nil }
+func (flip) Seal(b, context []byte) ([]byte, error) {
+	return turned(slices.Concat(context, []byte("\x00\x00"), b)), nil
+}
+
+func (flip) Open(b, context []byte) ([]byte, error) {
+	plain, ok := bytes.CutPrefix(turned(b), slices.Concat(context, []byte("\x00\x00")))
+	if !ok {
+		return nil, errors.New("sealed for something else")
+	}
+	return plain, nil
+}
 
 func turned(b []byte) []byte {
 	out := make([]byte, len(b))
