@@ -25,7 +25,7 @@ import (
 
 // structSource holds the comments that describe the settings: what a key means is written once.
 //
-//go:embed settings_runner.go settings_server.go
+//go:embed settings_runner.go settings_host.go settings_server.go
 var structSource embed.FS
 
 const (
@@ -160,7 +160,7 @@ func addOtherNames(schema *jsonschema.Schema, names map[string]string) {
 // "Type.Field".
 func structComments() (map[string]string, error) {
 	comments := map[string]string{}
-	for _, name := range []string{"settings_runner.go", "settings_server.go"} {
+	for _, name := range []string{"settings_runner.go", "settings_host.go", "settings_server.go"} {
 		source, err := structSource.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read the embedded %s: %w", name, err)

@@ -30,6 +30,8 @@ type RunnerSettings struct {
 	WorkingDirectory WorkingDirectorySettings `json:"WorkingDirectory"`
 	// How long a canceled engine gets to end by itself.
 	Cancel CancelSettings `json:"Cancel"`
+	// What a Server may have this Runner do. Off by default.
+	Policy PolicySettings `json:"Policy"`
 }
 
 // EngineSettings say where the binaries of the engines are found.
@@ -44,6 +46,9 @@ type HooksPreapprovalSettings struct {
 	Enabled bool `json:"Enabled"`
 	// Folder of the approved scripts. Their file names do not matter. A leading ~ is the home folder.
 	PreapprovedHooksDirectory string `json:"PreapprovedHooksDirectory"`
+	// Names or globs (AWS_*) of the environment Inputs that approved scripts get; any other fails the Step. Empty:
+	// all but those with which shells, loaders and interpreters run other code. One of these must be named in full.
+	AllowedVariables []string `json:"AllowedVariables" jsonschema:"maxItems=1000"`
 }
 
 // JobLogStreamSettings tune the shipping of the logs of Jobs.
@@ -198,6 +203,7 @@ func (s *RunnerSettings) finish(h *host, problem report) {
 	s.checkIdentity(problem)
 	s.checkServer(h, problem)
 	s.checkPlaces(h, problem)
+	s.checkPolicy(problem)
 }
 
 func (s *RunnerSettings) checkIdentity(problem report) {

@@ -5,17 +5,25 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"legwork/internal/fault"
 )
 
 // maxApproved bounds a file of the approved scripts; larger ones are no scripts.
 const maxApproved = 16 << 20
+
+// settledAfter is how long a file must have been left alone before what was read of it is remembered: within
+// one tick of the file system's clock a second change shows neither in its times nor in its size.
+const settledAfter = 2 * time.Second
 
 // approver knows the approved scripts. Files are read again when they change.
 type approver struct {
@@ -25,13 +33,26 @@ type approver struct {
 }
 
 type approvedFile struct {
-	size     int64
-	modified time.Time
+	identity fileIdentity
 	sum      [sha256.Size]byte
+}
+
+// fileIdentity changes with every change of a file. The time of the inode's change cannot be set by anybody.
+type fileIdentity struct {
+	device, inode     uint64
+	size              int64
+	modified, changed unix.Timespec
 }
 
 func newApprover(a Approval) *approver {
 	return &approver{Approval: a, files: map[string]approvedFile{}}
+}
+
+// warn says so when the folder is no boundary: what runs as this user could approve itself.
+func (a *approver) warn(log *slog.Logger) {
+	if a.Enabled && unix.Access(a.Dir, unix.W_OK) == nil {
+		log.Warn("the folder of the approved scripts can be written by the Runner's own user: what runs as this user can approve itself", "folder", a.Dir)
+	}
 }
 
 // check returns nil when the script may run here, else a fault.Forbidden that names it by what.
@@ -52,7 +73,7 @@ func (a *approver) check(what string, script []byte) error {
 	return nil
 }
 
-// has looks through the folder. Each file is read once and again when its size or time changes.
+// has looks through the folder. Each file is read once and again when anything about it changes.
 func (a *approver) has(sum [sha256.Size]byte) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +90,9 @@ func (a *approver) has(sum [sha256.Size]byte) (bool, error) {
 		if err != nil {
 			return err
 		}
-		seen[path] = file
+		if settled(file.identity, time.Now()) {
+			seen[path] = file
+		}
 		found = found || file.sum == sum
 		return nil
 	})
@@ -80,22 +103,47 @@ func (a *approver) has(sum [sha256.Size]byte) (bool, error) {
 	return found, nil
 }
 
+// read gives the sum of a file; that of what is no plain file, or too large, is the sum of no script.
 func (a *approver) read(path string) (approvedFile, error) {
-	info, err := os.Stat(path)
+	// A link may lead to what blocks: a mounted folder of a cluster consists of links.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ENXIO) {
+		return approvedFile{}, nil // a socket
+	}
 	if err != nil {
 		return approvedFile{}, err
 	}
-	file := approvedFile{size: info.Size(), modified: info.ModTime()}
-	if old, ok := a.files[path]; ok && old.size == file.size && old.modified.Equal(file.modified) {
+	defer f.Close()
+	identity, plain, err := identify(f)
+	if err != nil {
+		return approvedFile{}, err
+	}
+	file := approvedFile{identity: identity}
+	if old, ok := a.files[path]; ok && old.identity == identity {
 		return old, nil
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxApproved {
-		return file, nil // its sum is that of no script
+	if !plain || identity.size > maxApproved {
+		return file, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := io.ReadAll(io.LimitReader(f, maxApproved+1))
 	if err != nil {
 		return approvedFile{}, err
 	}
-	file.sum = sha256.Sum256(data)
+	if len(data) <= maxApproved {
+		file.sum = sha256.Sum256(data)
+	}
 	return file, nil
+}
+
+func identify(f *os.File) (fileIdentity, bool, error) {
+	var s unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &s); err != nil {
+		return fileIdentity{}, false, fmt.Errorf("looking at %s: %w", f.Name(), err)
+	}
+	identity := fileIdentity{device: uint64(s.Dev), inode: s.Ino, size: s.Size, modified: s.Mtim, changed: s.Ctim} //nolint:gosec,unconvert // systems differ
+	return identity, s.Mode&unix.S_IFMT == unix.S_IFREG, nil
+}
+
+func settled(file fileIdentity, now time.Time) bool {
+	return now.Sub(time.Unix(file.changed.Unix())) > settledAfter
 }

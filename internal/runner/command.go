@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"legwork/internal/catalog"
@@ -79,7 +77,7 @@ func (r *Runner) runEngine(ctx context.Context, st *step, spec *work.Spec) (work
 	if err != nil {
 		return work.StepResult{}, err
 	}
-	if err := r.approve(st, spec, w); err != nil {
+	if w, err = r.approve(st, w); err != nil {
 		return work.StepResult{}, err
 	}
 	if failed, err := r.hooks(ctx, st, w, catalog.Before); failed != nil || err != nil {
@@ -137,50 +135,10 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 	}, nil
 }
 
-// approve looks at every script that the Step would run, before the first of them does.
-func (r *Runner) approve(st *step, spec *work.Spec, w engine.Workspace) error {
-	if !r.approver.Enabled {
-		return nil
-	}
-	for _, h := range spec.Hooks {
-		if h.Task != string(st.kind) {
-			continue
-		}
-		if err := r.approver.check(fmt.Sprintf("the Hook %s %s", h.Phase, h.Task), []byte(h.Script)); err != nil {
-			return err
-		}
-	}
-	if st.kind != work.StepRun || spec.Script == nil {
-		return nil
-	}
-	text := []byte(spec.Script.Run)
-	if spec.Script.File != "" {
-		var err error
-		if text, err = readScript(filepath.Join(w.Dir, filepath.FromSlash(spec.Script.File))); err != nil {
-			return err
-		}
-	}
-	return r.approver.check("the script", text)
-}
-
-func readScript(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxApproved {
-		return nil, fault.New(fault.Invalid, "script_file", "the script file cannot be read").
-			WithHint("script.file is relative to the subdirectory of the source; check it and the revision").WithCause(err)
-	}
-	return os.ReadFile(path)
-}
-
 // hooks runs the Hooks on one side of a Step. A non-nil result is that of a Hook that failed.
 func (r *Runner) hooks(ctx context.Context, st *step, w engine.Workspace, phase catalog.HookPhase) (*work.StepResult, error) {
-	n := 0
-	for _, h := range w.Spec.Hooks {
-		if h.Task != string(st.kind) || h.Phase != phase {
-			continue
-		}
-		name := string(phase) + strconv.Itoa(n)
-		n++
+	for n, h := range hooksOf(w.Spec, st.kind, phase) {
+		name := hookName(phase, n)
 		c, err := script.ShellCommand(h.Shell, h.Script, st.path+"."+name+".sh")
 		if err != nil {
 			return nil, err

@@ -29,6 +29,7 @@ type Config struct {
 
 	LogStream LogStream
 	Approval  Approval
+	Policy    Policy
 	Grace     process.Ladder
 
 	Engines engine.Set
@@ -49,8 +50,9 @@ type LogStream struct {
 // Approval lets only those scripts run that the operator of this host has approved: Hooks, and
 // the scripts of engine script. A script is approved when a file in Dir has the same content.
 type Approval struct {
-	Enabled bool
-	Dir     string
+	Enabled   bool
+	Dir       string
+	Variables []string // names or globs of the environment Inputs that scripts get; nil means all that are harmless
 }
 
 // KeeperDir is the keeper's folder below a working directory.

@@ -79,7 +79,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	defer home.close()
 	r.home = home
-	r.fetcher = source.New(source.Config{MirrorsDir: home.mirrors(), Limits: r.cfg.Fetch})
+	r.fetcher = source.New(source.Config{MirrorsDir: home.mirrors(), Limits: r.cfg.Fetch, Allow: r.cfg.Policy.CheckURL})
 	if r.http, err = wire.HTTPClient(r.cfg.CAFile); err != nil {
 		return err
 	}
@@ -88,6 +88,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	home.cleanScratch()
+	r.approver.warn(r.log)
 	err = r.stayConnected(ctx)
 	r.leave()
 	r.tasks.Wait()

@@ -69,7 +69,13 @@ func (r *Runner) execute(ctx context.Context, st *step) (work.StepResult, result
 	case spec == nil || fate != live:
 		result, err := r.outcome(st)
 		return result, resultNote{}, err
-	case st.kind == work.StepFetch:
+	case st.resumed && len(st.files()) > 0: // what is under way is not disowned
+	default:
+		if err := r.cfg.Policy.check(spec); err != nil {
+			return work.StepResult{}, resultNote{}, err
+		}
+	}
+	if st.kind == work.StepFetch {
 		return r.fetch(ctx, st, spec)
 	}
 	result, err := r.runEngine(ctx, st, spec)

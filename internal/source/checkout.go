@@ -39,7 +39,7 @@ type entries struct {
 
 // open resolves and fetches a git source with all of its submodules, and writes nothing into src.
 func (g *git) open(ctx context.Context, source catalog.Source, pinned string) (*checkout, error) {
-	at, err := locate(source.URL)
+	at, err := g.allowed(locate(source.URL))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"legwork/internal/catalog"
+	"legwork/internal/fault"
 	"legwork/internal/source"
 )
 
@@ -180,4 +181,31 @@ func TestSubmodules(t *testing.T) {
 	h.must(s)
 	h.holds(map[string]string{"main.tf": "m", ".gitmodules": "[submodule \"mods/one\"]\n\tpath = mods/one\n\turl = " + inner.url() + "\n",
 		"mods/one/renamed.tf": "i2", "two/terraform.tfstate": "state"})
+}
+
+func TestAllow(t *testing.T) {
+	inner, outer := newRepository(t), newRepository(t)
+	inner.commit(map[string]string{"inner.tf": "i"})
+	outer.commit(map[string]string{"main.tf": "m"})
+	outer.git("submodule", "--quiet", "add", inner.url(), "deep")
+	outer.git("submodule", "--quiet", "add", "../"+filepath.Base(inner.dir), "relative")
+	outer.git("commit", "--quiet", "--message", "submodules")
+	var asked []string
+	allowed := map[string]bool{outer.url(): true}
+	h := newHost(t, source.Config{Allow: func(url string) error {
+		asked = append(asked, url)
+		if allowed[url] {
+			return nil
+		}
+		return fault.New(fault.Forbidden, "policy_refused", "no").WithHint("ask")
+	}})
+	h.refused("policy_refused", gitSource(inner.url(), ""))
+	h.refused("policy_refused", gitSource(outer.url(), ""))
+	for _, url := range asked {
+		if url != outer.url() && url != inner.url() {
+			t.Errorf("asked about %q", url)
+		}
+	}
+	allowed[inner.url()] = true
+	h.must(gitSource(outer.url(), ""))
 }

@@ -42,6 +42,9 @@ type Config struct {
 	Env        []string // "K=V", over the process's own environment: proxies, GIT_SSH_COMMAND, GIT_SSL_CAINFO
 	Limits     Limits
 	Timeout    time.Duration // of one fetch; 0 means 15 minutes
+	// Allow returns why nothing may be fetched from a git URL, as it was declared or as that of a submodule became;
+	// nil allows all.
+	Allow func(url string) error
 }
 
 // Limits bound a source. Zero means the default.

@@ -19,7 +19,7 @@ func (g *git) openSubmodule(ctx context.Context, c *checkout, link, raw, commit 
 	if g.mods++; g.mods > maxSubmodules {
 		return nil, fault.New(fault.TooLarge, "source_too_large", "the source has more than %d submodules", maxSubmodules)
 	}
-	at, err := c.mirror.at.submodule(raw)
+	at, err := g.allowed(c.mirror.at.submodule(raw))
 	if err != nil {
 		return nil, fmt.Errorf("submodule %s: %w", link, err)
 	}
@@ -29,6 +29,14 @@ func (g *git) openSubmodule(ctx context.Context, c *checkout, link, raw, commit 
 	}
 	c.below = append(c.below, sub)
 	return sub, nil
+}
+
+// allowed refuses a location that nothing may come from.
+func (g *git) allowed(at location, err error) (location, error) {
+	if err == nil && g.Allow != nil {
+		err = g.Allow(at.raw)
+	}
+	return at, err
 }
 
 // submodules reads .gitmodules, as text of the commit and never as settings: path -> URL.

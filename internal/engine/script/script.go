@@ -124,11 +124,15 @@ func ShellCommand(shell, text, path string) (engine.Command, error) {
 
 // writeAnew makes the file hold text alone. A file that stood there is written over only when it is a plain one
 // that its owner alone can read and that has no other name; anything else is replaced, so that neither a link
-// nor the rights of what stood there count.
+// nor the rights of what stood there count. One that holds the text is left alone: after a crash of the Runner a shell
+// may be reading it.
 func writeAnew(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err == nil && !plain(f) {
 		err = errors.Join(fs.ErrExist, f.Close())
+	}
+	if err == nil && holds(f, text) {
+		return f.Close()
 	}
 	if err == nil {
 		err = f.Truncate(0)
@@ -143,6 +147,16 @@ func writeAnew(path, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
+}
+
+func holds(f *os.File, text string) bool {
+	info, err := f.Stat()
+	if err != nil || info.Size() != int64(len(text)) {
+		return false
+	}
+	data := make([]byte, len(text))
+	_, err = f.ReadAt(data, 0)
+	return err == nil && string(data) == text
 }
 
 func plain(f *os.File) bool {

@@ -1,0 +1,64 @@
+package boot
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"legwork/internal/catalog"
+	"legwork/internal/runner"
+)
+
+// PolicySettings limit what a Server can have this Runner do. Without an entry a list allows all.
+type PolicySettings struct {
+	// Engines that may run.
+	AllowedEngines []string `json:"AllowedEngines" jsonschema:"maxItems=20"`
+	// URLs that git sources, and their submodules, may come from, as globs: * is anything but / : and @, ** is
+	// anything. The word inline allows inline sources and Extra files.
+	AllowedSources []string `json:"AllowedSources" jsonschema:"maxItems=1000"`
+	// Shells that Hooks and scripts may use.
+	AllowedShells []string `json:"AllowedShells" jsonschema:"maxItems=20"`
+	// When true, scripts must be files of a source: script texts and Hooks are refused.
+	NoInlineScripts bool `json:"NoInlineScripts"`
+}
+
+func (s *RunnerSettings) checkPolicy(problem report) {
+	p := s.Policy
+	for _, name := range p.AllowedEngines {
+		if !slices.Contains(catalog.Engines, catalog.Engine(name)) {
+			problem("Policy.AllowedEngines", "holds %s, which is no engine: there are %s", quoted(name), joined(catalog.Engines))
+		}
+	}
+	for _, glob := range p.AllowedSources {
+		if !runner.ValidGlob(glob) {
+			problem("Policy.AllowedSources", "holds %s: an entry is inline, ** or a URL such as https://git.example.com/infra/*", quoted(glob))
+		}
+	}
+	for _, shell := range p.AllowedShells {
+		if shell != "bash" && shell != "sh" {
+			problem("Policy.AllowedShells", "holds %s: there are bash and sh", quoted(shell))
+		}
+	}
+	for _, glob := range s.HooksPreapproval.AllowedVariables {
+		if _, err := filepath.Match(glob, ""); err != nil || glob == "" {
+			problem("HooksPreapproval.AllowedVariables", "holds %s, which is no name and no glob of names", quoted(glob))
+		}
+	}
+}
+
+func joined(engines []catalog.Engine) string {
+	var names []string
+	for _, e := range engines {
+		names = append(names, string(e))
+	}
+	return strings.Join(names, ", ")
+}
+
+// policy gives the settings as the Runner takes them.
+func (p PolicySettings) policy() runner.Policy {
+	var engines []catalog.Engine
+	for _, name := range p.AllowedEngines {
+		engines = append(engines, catalog.Engine(name))
+	}
+	return runner.Policy{Engines: engines, Sources: p.AllowedSources, Shells: p.AllowedShells, NoInlineScripts: p.NoInlineScripts}
+}
