@@ -199,6 +199,9 @@ func (c *Control) supersede(m moved) {
 	if i := m.before.Current(); i < len(m.before.Steps) && m.before.Steps[i].Changing {
 		mode = work.AfterCurrent
 	}
+	if asked := m.before.Cancel; asked != nil {
+		mode = asked.Mode
+	}
 	s.send(&wire.Cancel{Ref: wire.Ref{Job: m.job.ID, Attempt: m.before.Attempt}, Mode: mode})
 }
 

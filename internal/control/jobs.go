@@ -24,7 +24,8 @@ func unknownRunner(err error, name string) error {
 }
 
 // CancelJob asks to end a Job: at once when it waits, else as its Instance can. A stronger mode may follow a weaker one.
-// The returned Job is canceling, or canceled.
+// The returned Job is canceled, or canceling, or still interrupted: an Instance that was lost during a changing Step is told
+// when it comes back, and a kill alone gives it up.
 func (c *Control) CancelJob(ctx context.Context, actor catalog.Actor, idOrNumber string, mode work.CancelMode, reason string) (*work.Job, error) {
 	if mode == "" {
 		mode = work.Graceful

@@ -105,6 +105,65 @@ func TestLeaseLostDuringAChangingStepWaitsForItsInstance(t *testing.T) {
 	}
 }
 
+func TestCanceledJobHoldsItsModuleWhileItsInstanceIsAway(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	ctx := context.Background()
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j, step := changing(s, a)
+	_, err := s.c.CancelJob(ctx, s.owner(), j.ID, work.AfterCurrent, "")
+	s.must(err)
+	a.cut()
+	s.must(s.c.endDue(ctx, later()))
+	s.until(j.ID, work.Interrupted)
+	if got, err := s.c.CancelJob(ctx, s.owner(), j.ID, work.Graceful, ""); err != nil || got.Status != work.Interrupted {
+		t.Fatalf("canceled while its instance is away: %+v, %v", got, err)
+	}
+	b := s.fake(r, "b").online(s)
+	next := s.submit("prod/net/change", work.Run)
+	eventually(t, "the next one waits for it", func() bool { return s.job(next.ID).Wait.Code == work.WaitModuleBusy })
+
+	a.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	a.online(s)
+	if v := a.welcome.Jobs[0]; v.Fate != wire.Continue || v.Cancel != work.Graceful {
+		t.Fatalf("verdict: %+v", v)
+	}
+	s.until(j.ID, work.Canceling)
+	if c := expect[*wire.Cancel](a); c.Ref != step.Ref || c.Mode != work.Graceful {
+		t.Fatalf("cancel: %+v", c)
+	}
+	a.finish(step.Ref, 1, 0, work.StepResult{Status: work.StepCanceled})
+	s.until(j.ID, work.Canceled)
+	select {
+	case m := <-b.in:
+		if o, ok := m.(*wire.Offer); !ok || o.Job != next.ID {
+			t.Fatalf("the other instance got %T", m)
+		}
+	case <-time.After(patience):
+		t.Fatal("nobody is asked to take the next one")
+	}
+}
+
+func TestKillGivesUpAnInterruptedJob(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j, step := changing(s, a)
+	a.cut()
+	s.must(s.c.endDue(context.Background(), later()))
+	got, err := s.c.CancelJob(context.Background(), s.owner(), j.ID, work.Kill, "")
+	if err != nil || got.Status != work.Canceled || got.Failure.Code != "outcome_unknown" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	a.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	a.online(s)
+	if v := a.welcome.Jobs[0]; v.Fate != wire.Superseded {
+		t.Fatalf("verdict: %+v", v)
+	}
+}
+
 func TestRecoveryWindowPasses(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
 	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})

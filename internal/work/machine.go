@@ -45,17 +45,17 @@ var table = []transition{
 	{From: []Status{Canceling}, On: onStepFinished,
 		To: []Status{Canceling, Canceled, Succeeded, Failed}, do: stepFinishedCanceling},
 	{From: []Status{Canceling}, On: onRefused, To: []Status{Canceled}, do: refusedCanceling},
-	{From: []Status{Canceling}, On: onLeaseLost, To: []Status{Canceled}, do: leaseLostCanceling},
+	{From: []Status{Canceling}, On: onLeaseLost, To: []Status{Interrupted, Canceled}, do: leaseLostCanceling},
 	{From: []Status{Canceling}, On: onResumed, To: []Status{Canceling}, do: renewed},
 	{From: []Status{Canceling}, On: onCancelRequested, To: []Status{Canceling}, do: cancelHarder},
 
-	{From: []Status{Interrupted}, On: onResumed, To: []Status{Running}, do: resumed},
-	{From: []Status{Interrupted}, On: onStepStarted, To: []Status{Running}, do: resumedByStart},
+	{From: []Status{Interrupted}, On: onResumed, To: []Status{Running, Canceling}, do: resumed},
+	{From: []Status{Interrupted}, On: onStepStarted, To: []Status{Running, Canceling}, do: resumedByStart},
 	{From: []Status{Interrupted}, On: onStepFinished,
-		To: []Status{Running, AwaitingApproval, Succeeded, Failed}, do: resumedByFinish},
-	{From: []Status{Interrupted}, On: onLeaseLost, To: []Status{Interrupted, Queued, Failed}, do: lostAgain},
-	{From: []Status{Interrupted}, On: onRecoveryOver, To: []Status{Queued, Failed}, do: recoveryOver},
-	{From: []Status{Interrupted}, On: onCancelRequested, To: []Status{Canceled}, do: cancelInterrupted},
+		To: []Status{Running, Canceling, AwaitingApproval, Succeeded, Failed, Canceled}, do: resumedByFinish},
+	{From: []Status{Interrupted}, On: onLeaseLost, To: []Status{Interrupted, Queued, Failed, Canceled}, do: lostAgain},
+	{From: []Status{Interrupted}, On: onRecoveryOver, To: []Status{Queued, Failed, Canceled}, do: recoveryOver},
+	{From: []Status{Interrupted}, On: onCancelRequested, To: []Status{Interrupted, Canceled}, do: cancelInterrupted},
 }
 
 // move is one application of the table: the Job being changed, why, when, and what follows.
@@ -381,10 +381,25 @@ func cancelHarder(m *move) {
 	}
 }
 
+// cancelInterrupted notes what the Instance will be told when it comes back. Until then the changing Step may be under way, and
+// the Job holds its Module; a kill alone gives it up.
 func cancelInterrupted(m *move) {
-	m.noteCancel()
+	e := m.event.(CancelRequested)
+	if m.job.Cancel == nil || e.Mode.stronger(m.job.Cancel.Mode) {
+		m.noteCancel()
+	}
+	if e.Mode != Kill {
+		return
+	}
+	m.emit(SendCancel{Attempt: m.job.Attempt, Mode: Kill})
+	m.giveUp("canceled while its instance was away")
+}
+
+// giveUp ends a Job that was to be canceled and whose Instance will not say how it ended.
+func (m *move) giveUp(why string) {
+	m.loss(why)
 	m.job.Status = Canceled
-	m.job.Failure = m.unknownOutcome("canceled while its instance was away")
+	m.job.Failure = m.unknownOutcome(why)
 }
 
 // unknownOutcome says which Step may have changed something that nobody reported.
@@ -406,33 +421,49 @@ func (j *Job) underWay() *Step {
 	return nil
 }
 
-func leaseLost(m *move) {
-	e := m.event.(LeaseLost)
+// interrupt has a Job whose Instance was lost wait for its return, if that may come: it had a changing Step under way, which
+// nobody else may begin meanwhile.
+func (m *move) interrupt(e LeaseLost) bool {
 	j := m.job
 	s := j.underWay()
-	if s != nil && s.Changing && !e.Gone && j.Limits.RecoveryWindow > 0 {
-		j.Status = Interrupted
-		j.LeaseUntil = time.Time{}
-		j.RecoverUntil = m.now.Add(j.Limits.RecoveryWindow)
-		return
+	if s == nil || !s.Changing || e.Gone || j.Limits.RecoveryWindow <= 0 {
+		return false
 	}
-	m.requeue(e.Reason, false)
+	j.Status = Interrupted
+	j.LeaseUntil = time.Time{}
+	j.RecoverUntil = m.now.Add(j.Limits.RecoveryWindow)
+	return true
 }
 
-func leaseLostCanceling(m *move) {
-	m.loss(m.event.(LeaseLost).Reason)
-	m.job.Status = Canceled
-	m.job.Failure = m.unknownOutcome("its instance was lost while the job was being canceled")
-}
-
-func lostAgain(m *move) {
-	if e := m.event.(LeaseLost); e.Gone {
+func leaseLost(m *move) {
+	if e := m.event.(LeaseLost); !m.interrupt(e) {
 		m.requeue(e.Reason, false)
 	}
 }
 
+func leaseLostCanceling(m *move) {
+	if !m.interrupt(m.event.(LeaseLost)) {
+		m.giveUp("its instance was lost while the job was being canceled")
+	}
+}
+
+func lostAgain(m *move) {
+	if e := m.event.(LeaseLost); e.Gone {
+		m.notComingBack(e.Reason)
+	}
+}
+
 func recoveryOver(m *move) {
-	m.requeue("its instance did not come back within the recovery window", false)
+	m.notComingBack("its instance did not come back within the recovery window")
+}
+
+// notComingBack ends an interrupted Attempt.
+func (m *move) notComingBack(reason string) {
+	if m.job.Cancel != nil {
+		m.giveUp("canceled, and " + reason)
+		return
+	}
+	m.requeue(reason, false)
 }
 
 // loss notes how the present Attempt ended.
@@ -473,10 +504,22 @@ func (m *move) requeue(reason string, release bool) {
 
 func renewed(m *move) { m.renewLease() }
 
-func resumed(m *move) {
+// back has an interrupted Job go on, or go on being canceled.
+func (m *move) back() {
 	m.job.Status = Running
+	if m.job.Cancel != nil {
+		m.job.Status = Canceling
+	}
 	m.job.RecoverUntil = time.Time{}
 	m.renewLease()
+}
+
+// resumed tells the Instance of a cancel, too, which it may never have heard.
+func resumed(m *move) {
+	m.back()
+	if m.job.Cancel != nil {
+		m.emit(SendCancel{Attempt: m.job.Attempt, Mode: m.job.Cancel.Mode})
+	}
 }
 
 func resumedByStart(m *move) {
@@ -485,6 +528,10 @@ func resumedByStart(m *move) {
 }
 
 func resumedByFinish(m *move) {
-	resumed(m)
+	m.back()
+	if m.job.Cancel != nil {
+		stepFinishedCanceling(m)
+		return
+	}
 	stepFinished(m)
 }

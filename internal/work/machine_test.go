@@ -238,9 +238,53 @@ func TestCancel(t *testing.T) {
 	}
 	won, _ = drive(t, won, ok(1, 5))
 	wantStatus(t, won, work.Succeeded)
-	unknown, _ := drive(t, changing, work.LeaseLost{Attempt: 1})
+	unknown, _ := drive(t, changing, work.LeaseLost{Attempt: 1, Gone: true})
 	if unknown.Failure == nil || unknown.Failure.Code != "outcome_unknown" {
 		t.Fatalf("%+v", unknown.Failure)
+	}
+}
+
+func TestCanceledJobWaitsForItsLostInstance(t *testing.T) {
+	graceful := work.CancelRequested{Mode: work.Graceful, By: "ann"}
+	lost := work.LeaseLost{Attempt: 1, Reason: "no sign of life"}
+	canceling, _ := drive(t, toStep(t, applyJob(), 4), graceful)
+	afterLoss, _ := drive(t, toStep(t, applyJob(), 4), lost, graceful)
+	withoutWindow, _ := drive(t, toStep(t, applyJob(func(j *work.Job) { j.Limits.RecoveryWindow = 0 }), 4), graceful, lost)
+	wantStatus(t, withoutWindow, work.Canceled)
+
+	canceling, _ = drive(t, canceling, lost)
+	for name, j := range map[string]work.Job{"before the loss": canceling, "after the loss": afterLoss} {
+		t.Run(name, func(t *testing.T) {
+			wantStatus(t, j, work.Interrupted)
+			if j.Cancel == nil || j.Cancel.Mode != work.Graceful || j.RecoverUntil.IsZero() {
+				t.Fatalf("%+v", j)
+			}
+			for _, e := range []work.Event{work.Resumed{Attempt: 1}, work.StepStarted{Attempt: 1, Step: 4}} {
+				back, eff := drive(t, j, e)
+				wantStatus(t, back, work.Canceling)
+				if len(eff) != 1 || eff[0] != (work.SendCancel{Attempt: 1, Mode: work.Graceful}) || back.LeaseUntil.IsZero() {
+					t.Fatalf("%s: the instance is told %v", e.Name(), eff)
+				}
+			}
+			won, eff := drive(t, j, ok(1, 4))
+			wantStatus(t, won, work.Canceling)
+			if eff[0] != (work.SendStep{Attempt: 1, Step: 5}) {
+				t.Fatalf("%v", eff)
+			}
+			stopped, _ := drive(t, j, work.StepFinished{Attempt: 1, Step: 4, Result: work.StepResult{Status: work.StepCanceled}})
+			wantStatus(t, stopped, work.Canceled)
+			for _, e := range []work.Event{work.RecoveryOver{}, work.LeaseLost{Attempt: 1, Gone: true}, work.CancelRequested{Mode: work.Kill, By: "bob"}} {
+				over, _ := drive(t, j, e)
+				wantStatus(t, over, work.Canceled)
+				if over.Failure == nil || over.Failure.Code != "outcome_unknown" || len(over.Losses) != 1 || !over.Losses[0].Changing {
+					t.Fatalf("%s: %+v %+v", e.Name(), over.Failure, over.Losses)
+				}
+			}
+			weaker, eff := drive(t, j, work.CancelRequested{Mode: work.AfterCurrent})
+			if wantStatus(t, weaker, work.Interrupted); weaker.Cancel.Mode != work.Graceful || len(eff) != 0 {
+				t.Fatalf("%+v %v", weaker.Cancel, eff)
+			}
+		})
 	}
 }
 
@@ -328,6 +372,10 @@ func checkStep(t *rapid.T, j work.Job) work.Job {
 		t.Fatalf("%s without a lease", next.Status)
 	case next.Status == work.Interrupted && next.RecoverUntil.IsZero():
 		t.Fatal("interrupted for ever")
+	case next.Status == work.Canceling && next.Cancel == nil, next.Status == work.Running && next.Cancel != nil:
+		t.Fatalf("%s with the cancel %+v", next.Status, next.Cancel)
+	case next.Status == work.Canceled && mayChange(j) && !saysSo(e, j):
+		t.Fatalf("%s canceled a job whose changing step may be under way", e.Name())
 	case next.Attempt > next.Limits.MaxAttempts:
 		t.Fatalf("attempt %d of %d", next.Attempt, next.Limits.MaxAttempts)
 	case next.Status == work.Failed && next.Failure == nil:
@@ -351,6 +399,26 @@ func checkStep(t *rapid.T, j work.Job) work.Job {
 		t.Fatalf("%d ends of a job that is %s", ended, next.Status)
 	}
 	return next
+}
+
+// mayChange tells whether a lost or canceled Job may still be changing something.
+func mayChange(j work.Job) bool {
+	i := j.Current()
+	return j.Status != work.Queued && j.Status != work.AwaitingApproval && i < len(j.Steps) && j.Steps[i].Changing &&
+		(j.Steps[i].Status == work.StepSent || j.Steps[i].Status == work.StepRunning)
+}
+
+// saysSo tells whether an event ends a changing Step, or the wait for it, for good.
+func saysSo(e work.Event, j work.Job) bool {
+	switch e := e.(type) {
+	case work.StepFinished, work.Refused, work.RecoveryOver:
+		return true
+	case work.LeaseLost:
+		return e.Gone || j.Limits.RecoveryWindow == 0
+	case work.CancelRequested:
+		return e.Mode == work.Kill
+	}
+	return false
 }
 
 func checkWalk(t *rapid.T) {
