@@ -4,11 +4,19 @@ import (
 	"context"
 	"io"
 	"log/slog"
+
+	"legwork/internal/runner"
 )
 
 // categoryKey is the attribute of a logger that says which part of the program speaks. A logger
 // without one is of the category Default.
-const categoryKey = "category"
+const categoryKey = runner.CategoryKey
+
+// Categories of the Runner's log that are not of package runner.
+const (
+	categorySettings = "Legwork.Settings" // references to external settings
+	categoryListener = "Legwork.Listener" // the Runner's own listener
+)
 
 // newLog makes the program's own log: lines of text or JSON, with the least level that level gives for
 // a category.

@@ -66,7 +66,7 @@ func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config
 		},
 		Keeper: process.Launch{Argv: []string{self, "runner", "keep", "--dir", runner.KeeperDir(dir)},
 			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}},
-		Version: Version(), Log: log.With(categoryKey, "runner"),
+		Version: Version(), Log: log,
 	}
 }
 

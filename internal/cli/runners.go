@@ -284,7 +284,7 @@ func (a *app) runnerStart() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.programs.Runner(cmd.Context(), o, a.Err)
+		return a.programs.Runner(cmd.Context(), o, a.Out)
 	}
 	return cmd
 }

@@ -44,7 +44,7 @@ func (r *Runner) keep(ctx context.Context) (*process.Client, error) {
 	if r.keeper != nil {
 		return r.keeper, nil
 	}
-	client, err := process.Connect(ctx, KeeperDir(r.home.dir), r.cfg.Version, r.cfg.Keeper, r.log)
+	client, err := process.Connect(ctx, KeeperDir(r.home.dir), r.cfg.Version, r.cfg.Keeper, r.keeperLog)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +296,7 @@ func (r *Runner) stopCommand(id string, mode process.StopMode) {
 		err = keeper.Stop(r.life, id, mode)
 	}
 	if err != nil && fault.Code(err) != keeperNotKept && r.life.Err() == nil {
-		r.log.Warn("command cannot be stopped", "command", id, "error", err)
+		r.jobLog.Warn("command cannot be stopped", "command", id, "error", err)
 	}
 }
 
@@ -307,7 +307,7 @@ func (r *Runner) lost(st *step, name string, spec process.Spec, losses int) erro
 	if err != nil {
 		return r.orLeaving(fmt.Errorf("ending a command whose keeper is gone: %w", err))
 	}
-	r.log.Warn("command was lost with its keeper", "command", spec.ID, "processes_ended", left)
+	r.jobLog.Warn("command was lost with its keeper", "command", spec.ID, "processes_ended", left)
 	if st.changing || losses >= maxLosses {
 		return hostLost(st.kind)
 	}

@@ -36,7 +36,7 @@ type Config struct {
 	Fetch   source.Limits  // zero means the defaults of package source
 	Keeper  process.Launch // starts `legwork runner keep` for WorkingDirectory/keeper
 	Version string
-	Log     *slog.Logger
+	Log     *slog.Logger // without a category: each part adds its own, see CategoryKey
 }
 
 // LogStream paces the shipping of logs that nobody follows. While somebody does, when a Step ends, and

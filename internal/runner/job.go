@@ -122,7 +122,7 @@ func (j *job) held() wire.Held {
 // loadJournal takes up what earlier processes left on this host.
 func (r *Runner) loadJournal() error {
 	all, err := readJournals(r.home.jobs(), func(name string, err error) {
-		r.log.Warn("folder of a Job cannot be read and is left alone", "folder", name, "error", err)
+		r.jobLog.Warn("folder of a Job cannot be read and is left alone", "folder", name, "error", err)
 	})
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (r *Runner) loadJournal() error {
 		}
 		r.jobs[j.ref()] = j
 		r.home.holdScratch(j.Scratch)
-		r.log.Info("Job found in the journal", "job", j.Job, "attempt", j.Attempt, "module", j.Module, "step", j.last())
+		r.jobLog.Info("Job found in the journal", "job", j.Job, "attempt", j.Attempt, "module", j.Module, "step", j.last())
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (r *Runner) cancelJob(j *job, mode work.CancelMode) {
 		return
 	}
 	j.cancel = mode
-	r.log.Info("Job is canceled", "job", j.Job, "attempt", j.Attempt, "mode", mode)
+	r.jobLog.Info("Job is canceled", "job", j.Job, "attempt", j.Attempt, "mode", mode)
 	r.endSteps(j)
 }
 
@@ -179,9 +179,9 @@ func (r *Runner) setFate(j *job, to fate) {
 	}
 	j.fate = to
 	if to == superseded {
-		r.log.Warn("Job is no longer this Instance's: what changes nothing is ended", "job", j.Job, "attempt", j.Attempt)
+		r.jobLog.Warn("Job is no longer this Instance's: what changes nothing is ended", "job", j.Job, "attempt", j.Attempt)
 	} else {
-		r.log.Info("Job is over", "job", j.Job, "attempt", j.Attempt)
+		r.jobLog.Info("Job is over", "job", j.Job, "attempt", j.Attempt)
 	}
 	r.endSteps(j)
 	r.settle(j)
@@ -258,7 +258,7 @@ func (r *Runner) forget(j *job) {
 	}
 	r.spawn(func() {
 		if err := errors.Join(r.home.dropJob(j.name), r.home.freeScratch(j.Scratch)); err != nil {
-			r.log.Warn("folder of a Job cannot be removed", "job", j.Job, "attempt", j.Attempt, "error", err)
+			r.jobLog.Warn("folder of a Job cannot be removed", "job", j.Job, "attempt", j.Attempt, "error", err)
 		}
 	})
 	r.kick()

@@ -72,7 +72,7 @@ func (r *Runner) onRunStep(l *link, m *wire.RunStep) {
 		j = r.newJob(factsOf(m.Ref, m.Spec))
 		r.jobs[m.Ref] = j
 		r.supersedeOlder(m.Ref)
-		r.log.Info("Job taken", "job", j.Job, "number", j.Number, "attempt", j.Attempt, "module", j.Module)
+		r.jobLog.Info("Job taken", "job", j.Job, "number", j.Number, "attempt", j.Attempt, "module", j.Module)
 	}
 	if j != nil && m.Spec != nil {
 		j.spec = m.Spec

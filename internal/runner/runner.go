@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,8 +21,8 @@ const drainPatience = 30 * time.Second
 
 // Runner is one Runner process. Make one with New; Run it once.
 type Runner struct {
+	loggers
 	cfg      Config
-	log      *slog.Logger
 	environ  []string
 	approver *approver
 	tools    *tools
@@ -59,7 +58,7 @@ func New(cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	life, leave := context.WithCancel(context.Background())
 	return &Runner{
-		cfg: cfg, log: cfg.Log, environ: baseEnviron(cfg.Environ),
+		cfg: cfg, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
 		approver: newApprover(cfg.Approval), tools: newTools(cfg.Engines, cfg.EnginePaths),
 		keeping: make(chan struct{}, 1), life: life, leave: leave,
 		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1),
@@ -101,7 +100,7 @@ func (r *Runner) Run(ctx context.Context) error {
 // warmKeeper has the keeper there before the first Job needs it, once a Server has taken the Runner.
 func (r *Runner) warmKeeper() {
 	if _, err := r.keep(r.life); err != nil && r.life.Err() == nil {
-		r.log.Warn("keeper cannot be started", "error", err)
+		r.keeperLog.Warn("keeper cannot be started", "error", err)
 	}
 }
 
@@ -206,7 +205,7 @@ func (r *Runner) stayConnected(ctx context.Context) error {
 		if final != nil {
 			return r.named(final)
 		}
-		r.log.Warn("not connected to the Server", "error", err, "next_try", wait.Round(time.Millisecond))
+		r.sessionLog.Warn("not connected to the Server", "error", err, "next_try", wait.Round(time.Millisecond))
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

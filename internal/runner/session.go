@@ -122,7 +122,7 @@ func (r *Runner) hello(ctx context.Context) *wire.Hello {
 
 // join makes the Session the present one and does what the Server says of the journal.
 func (r *Runner) join(l *link, m *wire.Welcome) {
-	r.log.Info("connected to the Server", "session", m.Session, "runner", m.Runner, "instance", r.cfg.Instance)
+	r.sessionLog.Info("connected to the Server", "session", m.Session, "runner", m.Runner, "instance", r.cfg.Instance)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.link = l

@@ -293,7 +293,7 @@ func (s *shipper) pending() int {
 func (s *shipper) send() (sent bool, err error) {
 	records, err := s.reader.Next(floodRecords, floodBytes)
 	if err != nil {
-		s.r.log.Warn("log of a Step cannot be read", "job", s.st.job.Job, "attempt", s.st.job.Attempt, "step", s.st.kind, "error", err)
+		s.r.jobLog.Warn("log of a Step cannot be read", "job", s.st.job.Job, "attempt", s.st.job.Attempt, "step", s.st.kind, "error", err)
 		return false, err
 	}
 	if len(records) == 0 {

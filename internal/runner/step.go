@@ -139,7 +139,7 @@ func (r *Runner) failure(st *step, err error) work.StepResult {
 			Hint: "the Runner's own log on its host names the cause"}
 	}
 	if result.Status == work.StepFailed {
-		r.log.Warn("Step failed", "job", st.job.Job, "attempt", st.job.Attempt, "step", st.kind, "error", err, "cause", errors.Unwrap(err))
+		r.jobLog.Warn("Step failed", "job", st.job.Job, "attempt", st.job.Attempt, "step", st.kind, "error", err, "cause", errors.Unwrap(err))
 	}
 	return result
 }
@@ -164,7 +164,7 @@ func (r *Runner) record(st *step, result *work.StepResult, note resultNote) {
 	}
 	note.Step, note.Result = st.index, *result
 	if err := appendJournal(st.job.dir, false, entry{Result: &note}); err != nil {
-		r.log.Warn("result of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+		r.jobLog.Warn("result of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func (st *step) say(text string) {
 		}
 		spool, err := process.OpenSpool(st.path + ".spool")
 		if err != nil {
-			st.ship.r.log.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+			st.ship.r.jobLog.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
 			return
 		}
 		spool.SkipTo(st.ship.ackedSeq())
@@ -230,7 +230,7 @@ func (st *step) say(text string) {
 	}
 	for line := range strings.Lines(strings.ToValidUTF8(text, "?")) {
 		if err := st.spool.Append(work.System, false, []byte(strings.TrimRight(line, "\r\n")), time.Now()); err != nil {
-			st.ship.r.log.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+			st.ship.r.jobLog.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
 			break
 		}
 	}
@@ -255,7 +255,7 @@ func (st *step) closeSpool() {
 		return
 	}
 	if err := st.spool.Close(); err != nil {
-		st.ship.r.log.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+		st.ship.r.jobLog.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
 	}
 	st.spool = nil
 }
