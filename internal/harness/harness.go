@@ -394,6 +394,53 @@ func (s *Server) StartRunner(name string, change ...RunnerSettings) *Runner {
 	return r
 }
 
+// SetFolder gives the Runner another working directory, as a new host would.
+func (r *Runner) SetFolder(dir string) {
+	r.edit(r.Config, func(m map[string]any) {
+		m["WorkingDirectory"] = map[string]any{"WorkingDirectory": dir}
+	})
+	r.Dir = dir
+}
+
+// Twin gives another Instance of the same Runner record, on a host of its own. The record must allow several.
+func (r *Runner) Twin(instance, serverURL string) *Runner {
+	r.s.t.Helper()
+	b, err := os.ReadFile(r.Config)
+	if err != nil {
+		r.s.t.Fatal(err)
+	}
+	twin := &Runner{s: r.s, Name: r.Name, Config: filepath.Join(r.s.t.TempDir(), "twin.json")}
+	if err := os.WriteFile(twin.Config, b, 0o600); err != nil {
+		r.s.t.Fatal(err)
+	}
+	twin.SetFolder(filepath.Join(r.s.t.TempDir(), "work"))
+	r.edit(twin.Config, func(m map[string]any) {
+		m["Runner"].(map[string]any)["Instance"] = instance
+		m["Server"] = map[string]any{"Url": serverURL}
+	})
+	return twin
+}
+
+// edit changes a settings file.
+func (r *Runner) edit(path string, change func(map[string]any)) {
+	r.s.t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		r.s.t.Fatal(err)
+	}
+	var settings map[string]any
+	if err := json.Unmarshal(b, &settings); err != nil {
+		r.s.t.Fatal(err)
+	}
+	change(settings)
+	if b, err = json.MarshalIndent(settings, "", "  "); err != nil {
+		r.s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		r.s.t.Fatal(err)
+	}
+}
+
 // Start starts the Runner's process (again).
 func (r *Runner) Start() {
 	r.s.t.Helper()
