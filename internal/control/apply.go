@@ -174,7 +174,7 @@ func (c *Control) effect(m moved, e work.Effect) {
 			s.drop(wire.Ref{Job: m.job.ID, Attempt: e.Attempt})
 		}
 	case work.Ended:
-		c.archiver.add(m.job)
+		c.archiver.add(m.job.ID)
 		c.tails.ended(m.job.ID)
 	}
 }

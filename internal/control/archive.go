@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -36,11 +37,12 @@ func newArchiver(c *Control) *archiver {
 	return &archiver{c: c}
 }
 
-func (a *archiver) add(j *work.Job) {
+// add has the log of a Job archived that has ended, or got something since.
+func (a *archiver) add(job string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.waiting) < archiveList {
-		a.waiting = append(a.waiting, ended{j.ID, time.Now().Add(a.c.limits.ArchiveAfter)})
+		a.waiting = append(a.waiting, ended{job, time.Now().Add(a.c.limits.ArchiveAfter)})
 	}
 }
 
@@ -127,7 +129,7 @@ func (a *archiver) addOld(jobs []*work.Job, now time.Time) bool {
 }
 
 // archive moves one Job's log. It may be interrupted anywhere and done again: the database keeps the log until the
-// archive is whole and noted.
+// archive is whole and noted. What a lost Instance brought after that makes a new archive with the old one in it.
 func (a *archiver) archive(ctx context.Context, job string) error {
 	var state store.LogState
 	var j *work.Job
@@ -140,19 +142,34 @@ func (a *archiver) archive(ctx context.Context, job string) error {
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
-	if err != nil || state.Last == 0 || state.Archive != "" || !j.Status.Terminal() {
+	if err != nil || state.Last == state.Archived || !j.Status.Terminal() {
 		return err
 	}
-	key := "logs/" + job
-	lines, last, err := a.put(ctx, key, job)
+	key := logKey(job, state)
+	lines, last, err := a.put(ctx, key, job, state)
 	if err != nil || last == 0 {
 		return err
 	}
-	return a.c.store.Update(ctx, func(tx *store.Tx) error { return tx.ArchiveLog(job, key, lines, last) })
+	err = a.c.store.Update(ctx, func(tx *store.Tx) error { return tx.ArchiveLog(job, key, lines, last) })
+	if err != nil || state.Archive == "" {
+		return err
+	}
+	return a.c.blobs.Delete(ctx, state.Archive) // whoever reads it now looks again where the log is
 }
 
+// logKey is where the next archive of a Job's log goes: never where the present one is, which is read meanwhile.
+func logKey(job string, state store.LogState) string {
+	if state.Archive == "" {
+		return logPrefix(job)
+	}
+	return fmt.Sprintf("%s.%d", logPrefix(job), state.Last)
+}
+
+// logPrefix begins the keys of all archives of a Job's log.
+func logPrefix(job string) string { return "logs/" + job }
+
 // put writes the archive as a stream, a few chunks at a time.
-func (a *archiver) put(ctx context.Context, key, job string) (lines, last int64, err error) {
+func (a *archiver) put(ctx context.Context, key, job string, state store.LogState) (lines, last int64, err error) {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
@@ -161,7 +178,12 @@ func (a *archiver) put(ctx context.Context, key, job string) (lines, last int64,
 		written <- err
 	}()
 	aw := store.NewArchiveWriter(w)
-	err = a.copyChunks(ctx, aw, job)
+	if state.Archive != "" {
+		err = a.copyArchive(ctx, aw, state)
+	}
+	if err == nil {
+		err = a.copyChunks(ctx, aw, job, state.Archived)
+	}
 	if err == nil {
 		lines, last, err = aw.Close()
 	}
@@ -172,8 +194,18 @@ func (a *archiver) put(ctx context.Context, key, job string) (lines, last int64,
 	return lines, last, err
 }
 
-func (a *archiver) copyChunks(ctx context.Context, w *store.ArchiveWriter, job string) error {
-	for after := int64(0); ; {
+// copyArchive copies what was archived before.
+func (a *archiver) copyArchive(ctx context.Context, w *store.ArchiveWriter, state store.LogState) error {
+	archive, err := a.open(ctx, state.Archive)
+	if err != nil {
+		return err
+	}
+	return archive.Chunks(0, func(c store.LogChunk) (bool, error) { return true, w.Add(c) })
+}
+
+// copyChunks copies what lies in the database after a position.
+func (a *archiver) copyChunks(ctx context.Context, w *store.ArchiveWriter, job string, after int64) error {
+	for {
 		var chunks []store.LogChunk
 		err := a.c.store.View(ctx, func(tx *store.Tx) (err error) {
 			chunks, err = tx.LogChunks(job, after, 16)
@@ -191,14 +223,18 @@ func (a *archiver) copyChunks(ctx context.Context, w *store.ArchiveWriter, job s
 	}
 }
 
-// read gives records out of an archive.
-func (a *archiver) read(ctx context.Context, state store.LogState, after int64, limit int) ([]store.LogLine, error) {
-	object, err := a.c.blobs.Get(ctx, state.Archive)
+func (a *archiver) open(ctx context.Context, key string) (*store.Archive, error) {
+	object, err := a.c.blobs.Get(ctx, key)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "log_archive_missing", "the archive of this log cannot be read").
 			WithHint("check the Server's place for blobs").WithCause(err)
 	}
-	archive, err := store.OpenArchive(object, object.Size)
+	return store.OpenArchive(object, object.Size)
+}
+
+// read gives records out of an archive.
+func (a *archiver) read(ctx context.Context, state store.LogState, after int64, limit int) ([]store.LogLine, error) {
+	archive, err := a.open(ctx, state.Archive)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 // LogEnd tells where a Job's log ends.
 type LogEnd struct {
 	Last     int64 // position of the last record, 0 when there is none
-	Complete bool  // the Job is over: nothing that belongs to its last Attempt follows
+	Complete bool  // the Job is over. More follows only if an Instance that was lost brings what it still has of it
 }
 
 // ReadLog gives records of a Job's log after a position, in order, at most limit (0 = as many as fit, about 1 MiB), and where
@@ -55,6 +55,9 @@ func (c *Control) readLines(ctx context.Context, job string, after int64, limit 
 			return lines, err
 		}
 		lines, err = c.archiver.read(ctx, state, after, limit)
+		if err != nil && c.archiveMoved(ctx, job, state) {
+			continue
+		}
 		if err != nil || len(lines) > 0 {
 			return lines, err
 		}
@@ -62,11 +65,21 @@ func (c *Control) readLines(ctx context.Context, job string, after int64, limit 
 	}
 }
 
+// archiveMoved tells whether a log was archived anew since its state was read.
+func (c *Control) archiveMoved(ctx context.Context, job string, was store.LogState) bool {
+	var now store.LogState
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		now, err = tx.LogState(job)
+		return err
+	})
+	return err == nil && now.Archive != was.Archive
+}
+
 // errWhole ends a following whose log was emitted as a whole.
 var errWhole = errors.New("the whole log was emitted")
 
 // FollowLog emits a Job's log after a position, in order and without a gap, as it comes in. It returns nil when the Job is
-// over and its whole log was emitted, else why it ended: ctx, the Server, or the error of emit. While somebody follows a Job,
+// over and all there is of its log was emitted (see LogEnd.Complete), else why it ended: ctx, the Server, or the error of emit. While somebody follows a Job,
 // its Instance ships every line at once.
 func (c *Control) FollowLog(ctx context.Context, actor catalog.Actor, idOrNumber string, after int64, emit func([]store.LogLine) error) error {
 	j, err := c.Job(ctx, actor, idOrNumber)

@@ -191,6 +191,7 @@ type harvest struct {
 	held    *wire.StepFinished
 	heads   map[int]uint64
 	old     bool // the Attempt is over for the Server
+	after   bool // the Job was over already
 	records int64
 }
 
@@ -297,7 +298,7 @@ func (l *lane) record(tx *store.Tx, acts []act, ready map[int]prepared, h *harve
 	if is == stranger {
 		return &wire.CloseError{Code: wire.CloseForbidden, Reason: "the Runner spoke of a Job that is not bound to it"}
 	}
-	h.old = is == former
+	h.old, h.after = is == former, j.Status.Terminal()
 	for _, a := range acts {
 		if j, err = l.recordOne(tx, j, a, ready, h); err != nil {
 			return err
@@ -431,6 +432,9 @@ func (l *lane) answer(h harvest) {
 		}
 		l.s.c.tails.stored(l.ref.Job, h.lines, h.last)
 		l.s.c.hint(subjectLog, logHint{l.s.c.from(), l.ref.Job, h.last})
+		if h.after {
+			l.s.c.archiver.add(l.ref.Job)
+		}
 	}
 	for _, ack := range h.acks {
 		l.s.send(&wire.LogAck{Ref: l.ref, Step: ack.Step, Next: ack.Next})

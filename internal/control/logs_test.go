@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
 	"legwork/internal/work"
@@ -267,6 +268,64 @@ func TestLogsAreArchivedByThemselves(t *testing.T) {
 		return state.Archive != ""
 	})
 	gapless(t, s.log(j.ID), 1, 20)
+}
+
+func TestLogThatComesAfterTheArchiveIsArchivedToo(t *testing.T) {
+	s := newWorld(t).serve(Limits{ArchiveAfter: 10 * time.Millisecond})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.scripts(s.owner(), 1)
+	a := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/m0", work.Run)
+	lost := a.take()
+	a.print(lost.Ref, 0, 1, 3)
+	expect[*wire.LogAck](a)
+	a.cut()
+	s.must(s.c.endDue(context.Background(), later()))
+	b := s.fake(r, "b").online(s)
+	step := b.take()
+	b.run(step, 4, work.StepResult{})
+	b.run(expect[*wire.RunStep](b), 4, work.StepResult{})
+	s.until(j.ID, work.Succeeded)
+	state := func() (l store.LogState) {
+		s.must(s.store.View(context.Background(), func(tx *store.Tx) (err error) {
+			l, err = tx.LogState(j.ID)
+			return err
+		}))
+		return l
+	}
+	eventually(t, "the log is archived", func() bool { return state().Archived == 11 })
+	before := state()
+	firstHalf, _, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 0, 5)
+	s.must(err)
+
+	a.hello.Journal = []wire.Held{{Ref: lost.Ref, Step: 0, Running: true}}
+	a.online(s)
+	a.print(lost.Ref, 0, 4, 2)
+	a.finish(lost.Ref, 0, 5, work.StepResult{Status: work.StepCanceled})
+	expect[*wire.StepAck](a)
+	if n := len(s.log(j.ID)); n != 13 {
+		t.Fatalf("before it is archived %d lines are read", n)
+	}
+	eventually(t, "the rest is archived, too", func() bool { l := state(); return l.Archived == 13 && l.Archive != before.Archive })
+	eventually(t, "the archive before is gone", func() bool {
+		_, err := s.blobs.Get(context.Background(), before.Archive)
+		return fault.Is(err, fault.NotFound)
+	})
+	// Who read the state of before finds the log where it is now.
+	rest, err := s.c.readLines(context.Background(), j.ID, 5, 0)
+	s.must(err)
+	whole := append(firstHalf, rest...)
+	for i, l := range whole {
+		if l.Pos != int64(i+1) {
+			t.Fatalf("line %d has position %d", i, l.Pos)
+		}
+	}
+	if len(whole) != 13 || whole[12].Attempt != 1 || whole[12].Seq != 5 {
+		t.Fatalf("%d lines, the last is %+v", len(whole), whole[len(whole)-1])
+	}
+	if _, err := s.c.archiver.read(context.Background(), before, 0, 0); err == nil || !s.c.archiveMoved(context.Background(), j.ID, before) {
+		t.Fatalf("the archive of before: %v", err)
+	}
 }
 
 func TestForgottenLogIsFoundBySearch(t *testing.T) {

@@ -82,7 +82,7 @@ func (tx *Tx) AppendLog(job string, attempt, step int, first uint64, records []w
 	}
 	next += uint64(len(records))
 	last = p.next - 1
-	_, err = tx.exec("UPDATE log_jobs SET last_pos = $2, heads = $3, tail_first = $4, tail = $5 WHERE job_id = $1",
+	_, err = tx.exec("UPDATE log_jobs SET last_pos = $2, heads = $3, tail_first = $4, tail = $5, late = (archive <> '') WHERE job_id = $1",
 		job, last, l.heads.set(attempt, step, next).encode(), p.first, blob(p.open))
 	return next, last, err
 }
@@ -221,7 +221,8 @@ func (tx *Tx) ArchiveLog(job, key string, lines int64, upTo int64) error {
 		}
 		l.tail, l.tailFirst = appendLines(nil, lines), upTo+1
 	}
-	_, err = tx.exec("UPDATE log_jobs SET archive = $2, archived = $3, archive_lines = $4, tail_first = $5, tail = $6 WHERE job_id = $1",
+	_, err = tx.exec(`UPDATE log_jobs SET archive = $2, archived = $3, archive_lines = $4, tail_first = $5, tail = $6,
+		late = (last_pos > $3) WHERE job_id = $1`,
 		job, key, upTo, lines, l.tailFirst, blob(l.tail))
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -241,6 +242,7 @@ func archives(t *testing.T, w *world) {
 	end = w.archive(j.ID, writer, first.Last())
 	w.update(func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "logs/2", end, end) })
 	same(t, "left here", len(w.readAll(j.ID, 0, 0)), 0)
+	lateLog(t, w)
 	got, err := store.ReadArchive(bytes.NewReader(second.Bytes()), int64(second.Len()), 4990, 3000)
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +251,30 @@ func archives(t *testing.T, w *world) {
 	unarchived(t, w, j)
 	w.fails(fault.Conflict, "archiving what is not there", func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "x", 1, 9001) })
 	w.fails(fault.Conflict, "archiving less than before", func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "x", 1, 8999) })
+}
+
+// lateLog looks for the log of a Job that got more after it was archived.
+func lateLog(t *testing.T, w *world) {
+	j := w.newJob(w.b.vpc)
+	found := func() bool {
+		var jobs []*work.Job
+		w.view(func(tx *store.Tx) (err error) {
+			jobs, err = tx.UnarchivedLogs(tx.Now().Add(time.Minute), "", 0)
+			return err
+		})
+		return slices.ContainsFunc(jobs, func(o *work.Job) bool { return o.ID == j.ID })
+	}
+	w.add(j.ID, 1, 0, 1, lines(1, 5))
+	j.Status = work.Succeeded
+	w.update(func(tx *store.Tx) error { return tx.SaveJob(j) })
+	w.update(func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "logs/b", 5, 5) })
+	same(t, "found when all is archived", found(), false)
+	w.add(j.ID, 1, 0, 6, lines(6, 3))
+	same(t, "found when more came", found(), true)
+	w.update(func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "logs/b.8", 7, 7) })
+	same(t, "found when one is left", found(), true)
+	w.update(func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "logs/b.8", 8, 8) })
+	same(t, "found when all is archived again", found(), false)
 }
 
 // unarchived looks for logs that still lie in the database; that of done is archived.
