@@ -7,8 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control"
 	"legwork/internal/fault"
-	"legwork/internal/store"
 )
 
 // ByID names one thing. It is exported, as the two below are, because the library sets only what is.
@@ -105,23 +105,7 @@ func (s *Server) registerModules(h huma.API) {
 
 // organization gives the one that the token is of: there is none beside it that the Actor may see.
 func (s *Server) organization(ctx context.Context, actor catalog.Actor, _ *none) (*body[catalog.Organization], error) {
-	if err := actor.Need(catalog.Read); err != nil {
-		return nil, err
-	}
-	var found catalog.Organization
-	err := s.Store.View(ctx, func(tx *store.Tx) error {
-		all, err := tx.Organizations()
-		for _, org := range all {
-			if org.ID == actor.OrganizationID {
-				found = org
-			}
-		}
-		return err
-	})
-	if err == nil && found.ID == "" {
-		err = fault.New(fault.NotFound, "organization_not_found", "the Organization of the token is not there any more")
-	}
-	return answer(found, err)
+	return answer(s.Control.Organization(ctx, actor))
 }
 
 type namespacesIn struct {
@@ -138,7 +122,7 @@ type modulesIn struct {
 }
 
 func (s *Server) modules(ctx context.Context, actor catalog.Actor, in *modulesIn) (*body[listOf[catalog.Module]], error) {
-	var filter store.ModuleFilter
+	var filter control.ModuleFilter
 	if in.Stack != "" {
 		stack, err := s.Control.Stack(ctx, actor, in.Stack)
 		if err != nil {

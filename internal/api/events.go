@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"legwork/internal/catalog"
-	"legwork/internal/store"
+	"legwork/internal/control"
 )
 
 // Event is one change of something in the Organization.
@@ -47,19 +47,11 @@ func (s *Server) events(ctx context.Context, actor catalog.Actor, in *eventsIn) 
 		return nil, err
 	}
 	if after < 0 {
-		if after, err = s.lastEvent(ctx, actor); err != nil {
+		if after, err = s.Control.LastEvent(ctx, actor); err != nil {
 			return nil, err
 		}
 	}
 	return stream(func(w http.ResponseWriter, r *http.Request) { s.followEvents(w, r, actor, after) }), nil
-}
-
-func (s *Server) lastEvent(ctx context.Context, actor catalog.Actor) (last int64, err error) {
-	err = s.Store.View(ctx, func(tx *store.Tx) error {
-		last, err = tx.LastEvent(actor.OrganizationID)
-		return err
-	})
-	return last, err
 }
 
 func (s *Server) followEvents(w http.ResponseWriter, r *http.Request, actor catalog.Actor, after int64) {
@@ -70,7 +62,7 @@ func (s *Server) followEvents(w http.ResponseWriter, r *http.Request, actor cata
 	}
 	ctx, cancel := s.streamContext(r)
 	defer cancel()
-	err := s.Control.FollowEvents(ctx, actor, after, func(events []store.Event) error {
+	err := s.Control.FollowEvents(ctx, actor, after, func(events []control.Event) error {
 		for _, e := range events {
 			data, err := json.Marshal(Event{ID: e.ID, Time: e.Time, Kind: e.Kind, Subject: e.Subject, Data: e.Data})
 			if err != nil {

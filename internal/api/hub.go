@@ -6,7 +6,6 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/control"
 	"legwork/internal/fault"
-	"legwork/internal/store"
 	"legwork/internal/wire"
 )
 
@@ -25,6 +24,12 @@ func (s *Server) runnerHub(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.Draining() {
 		s.writeProblem(w, r, fault.New(fault.Unavailable, "server_stopping", "the Server is stopping").WithHint("connect again in a moment"))
+		return
+	}
+	defer s.sessions.Add(-1)
+	if s.sessions.Add(1) > int64(s.MaxSessions) {
+		s.writeProblem(w, r, fault.New(fault.Unavailable, "too_many_sessions", "this Server has as many Sessions as it may: %d", s.MaxSessions).
+			WithHint("raise max_sessions, or run another Server; the Runner tries again by itself"))
 		return
 	}
 	conn, err := wire.Upgrade(w, r)
@@ -61,25 +66,5 @@ func (s *Server) runnerAtDoor(r *http.Request) (control.RunnerIdentity, error) {
 		return none, fault.New(fault.Forbidden, "wrong_organization", "the Runner that logged in is not of the Organization that it names").
 			WithHint("set Runner.OrganizationId to the organization_id that was shown when the Runner was created")
 	}
-	return who, s.ownRunner(r, actor, who)
-}
-
-// ownRunner checks that the Runner record is the one that logged in.
-func (s *Server) ownRunner(r *http.Request, actor catalog.Actor, who control.RunnerIdentity) error {
-	var runner catalog.Runner
-	err := s.Store.View(r.Context(), func(tx *store.Tx) (err error) {
-		runner, err = tx.Runner(actor.OrganizationID, who.RunnerID)
-		return err
-	})
-	switch {
-	case fault.Is(err, fault.NotFound) || (err == nil && runner.ID != who.RunnerID):
-		return fault.New(fault.NotFound, "no_such_runner", "the Server knows no Runner with the id %s", who.RunnerID).
-			WithHint("set Runner.Id to the id that was shown when the Runner was created")
-	case err != nil:
-		return err
-	case runner.ServicePrincipalID != actor.ID:
-		return fault.New(fault.Forbidden, "other_runner", "the credentials belong to another Runner than the one named").
-			WithHint("set Runner.Id and Runner.Credentials from the same `legwork runner create`")
-	}
-	return nil
+	return who, s.Control.OwnRunner(r.Context(), actor, who)
 }

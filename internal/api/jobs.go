@@ -11,7 +11,6 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/control"
 	"legwork/internal/fault"
-	"legwork/internal/store"
 	"legwork/internal/work"
 )
 
@@ -83,7 +82,7 @@ type jobsIn struct {
 }
 
 func (s *Server) jobs(ctx context.Context, actor catalog.Actor, in *jobsIn) (*body[JobPage], error) {
-	filter := store.JobFilter{BeforeNumber: in.Before, Limit: in.Limit}
+	filter := control.JobFilter{BeforeNumber: in.Before, Limit: in.Limit}
 	for status := range strings.SplitSeq(in.Status, ",") {
 		if status = strings.TrimSpace(status); status != "" {
 			known, err := statusNamed(status)

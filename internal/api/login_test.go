@@ -16,6 +16,8 @@ import (
 	"legwork/internal/api"
 	"legwork/internal/api/apitest"
 	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/wire"
 )
 
 // TestTokenEndpointWithAStandardClient logs in with a client library, both ways of naming oneself.
@@ -156,6 +158,37 @@ func TestDoorOfRunners(t *testing.T) {
 	if resp, _ := do(t, w, "POST", "/connect/token", "", "application/x-www-form-urlencoded",
 		strings.NewReader(url.Values{"grant_type": {"client_credentials"}, "client_id": {c.ClientID}, "client_secret": {c.ClientSecret}}.Encode())); resp.StatusCode != 401 {
 		t.Errorf("a deleted Runner logs in: %d", resp.StatusCode)
+	}
+}
+
+// TestSessionsAreLimited: the one too many is told to come again, and gets in once there is room.
+func TestSessionsAreLimited(t *testing.T) {
+	w := apitest.Start(t, func(o *api.Options) { o.MaxSessions = 1 })
+	ctx, cancel := context.WithTimeout(context.Background(), apitest.Patience)
+	defer cancel()
+	first := w.Runner("edge", nil)
+	made, err := w.Client.CreateRunner(ctx, catalog.RunnerSpec{Name: "edge-2"})
+	w.Must(err)
+	token, err := wire.FetchToken(ctx, http.DefaultClient, w.URL, wire.Client{OrganizationID: made.OrganizationID, ID: made.ClientID, Secret: made.ClientSecret})
+	w.Must(err)
+	dial := func() (*wire.Conn, error) {
+		return wire.Dial(ctx, wire.DialConfig{URL: w.URL, Token: token.Value, HTTPClient: http.DefaultClient,
+			OrganizationID: made.OrganizationID, RunnerID: made.ID, Instance: "i-1"})
+	}
+	_, err = dial()
+	if f := fault.Of(err); f == nil || f.Code != "too_many_sessions" || !f.Retryable() {
+		t.Fatalf("one too many: %v", err)
+	}
+	first.Leave()
+	for {
+		conn, err := dial()
+		if err == nil {
+			conn.Close(wire.CloseNormal, "")
+			return
+		}
+		if ctx.Err() != nil || fault.Code(err) != "too_many_sessions" {
+			t.Fatalf("after the first left: %v", err)
+		}
 	}
 }
 

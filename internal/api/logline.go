@@ -3,12 +3,12 @@ package api
 import (
 	"bytes"
 	"encoding/base64"
+	"legwork/internal/control"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
-	"legwork/internal/store"
 	"legwork/internal/work"
 )
 
@@ -42,7 +42,7 @@ func (l *LogLine) Data() []byte {
 
 // appendLines writes a list of lines as JSON. It is written by hand since a log has many lines: the general
 // encoder takes several times as long.
-func appendLines(b []byte, lines []store.LogLine) []byte {
+func appendLines(b []byte, lines []control.LogLine) []byte {
 	size := 0
 	for i := range lines {
 		size += len(lines[i].Data) + lineHead
@@ -81,7 +81,7 @@ func (c *clock) append(b []byte, t time.Time) []byte {
 	return append(b, 'Z')
 }
 
-func appendLine(b []byte, l *store.LogLine, c *clock) []byte {
+func appendLine(b []byte, l *control.LogLine, c *clock) []byte {
 	b = append(b, `{"pos":`...)
 	b = strconv.AppendInt(b, l.Pos, 10)
 	b = append(b, `,"attempt":`...)
@@ -157,7 +157,7 @@ func appendEscape(b []byte, c byte) []byte {
 }
 
 // appendRaw writes lines as they were printed: the download of a log as text.
-func appendRaw(b []byte, lines []store.LogLine) []byte {
+func appendRaw(b []byte, lines []control.LogLine) []byte {
 	for i := range lines {
 		if lines[i].Stream == work.System {
 			continue

@@ -3,16 +3,16 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"legwork/internal/control"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"legwork/internal/store"
 	"legwork/internal/work"
 )
 
-func lineOf(data []byte) store.LogLine {
-	return store.LogLine{Pos: 7, Attempt: 2, Step: 3, Record: work.Record{
+func lineOf(data []byte) control.LogLine {
+	return control.LogLine{Pos: 7, Attempt: 2, Step: 3, Record: work.Record{
 		Seq: 9, Time: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC), Stream: work.Stderr, Partial: true, Data: data,
 	}}
 }
@@ -22,7 +22,7 @@ func FuzzLogLine(f *testing.F) {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		text := appendLines(nil, []store.LogLine{lineOf(data), lineOf(nil)})
+		text := appendLines(nil, []control.LogLine{lineOf(data), lineOf(nil)})
 		var lines []LogLine
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
@@ -49,7 +49,7 @@ func FuzzLogLine(f *testing.F) {
 }
 
 func TestRawLogIsWhatWasPrinted(t *testing.T) {
-	lines := []store.LogLine{
+	lines := []control.LogLine{
 		{Record: work.Record{Stream: work.Stdout, Data: []byte("half "), Partial: true}},
 		{Record: work.Record{Stream: work.Stdout, Data: []byte("line\xff")}},
 		{Record: work.Record{Stream: work.System, Data: []byte("fetched")}},
@@ -61,7 +61,7 @@ func TestRawLogIsWhatWasPrinted(t *testing.T) {
 }
 
 func BenchmarkAppendLines(b *testing.B) {
-	lines := make([]store.LogLine, 1000)
+	lines := make([]control.LogLine, 1000)
 	for i := range lines {
 		lines[i] = lineOf(bytes.Repeat([]byte("x"), 80))
 	}

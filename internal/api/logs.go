@@ -13,8 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control"
 	"legwork/internal/fault"
-	"legwork/internal/store"
 )
 
 const (
@@ -102,7 +102,7 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, actor catalog
 	defer events.close()
 	ctx, cancel := s.streamContext(r)
 	defer cancel()
-	err := s.Control.FollowLog(ctx, actor, id, after, func(lines []store.LogLine) error {
+	err := s.Control.FollowLog(ctx, actor, id, after, func(lines []control.LogLine) error {
 		for len(lines) > 0 {
 			n := upTo(lines, eventBytes)
 			if err := events.send(linesEvent(lines[:n])); err != nil {
@@ -148,7 +148,7 @@ func (s *Server) streamEnded(ctx context.Context, err error) {
 }
 
 // upTo gives how many lines make about so many bytes, one at least.
-func upTo(lines []store.LogLine, bytes int) int {
+func upTo(lines []control.LogLine, bytes int) int {
 	total := 0
 	for i := range lines {
 		total += len(lines[i].Data) + 64
@@ -159,7 +159,7 @@ func upTo(lines []store.LogLine, bytes int) int {
 	return len(lines)
 }
 
-func linesEvent(lines []store.LogLine) streamEvent {
+func linesEvent(lines []control.LogLine) streamEvent {
 	data := append(appendLines([]byte(`{"lines":`), lines), '}')
 	return streamEvent{ID: strconv.FormatInt(lines[len(lines)-1].Pos, 10), Name: "lines", Data: data}
 }

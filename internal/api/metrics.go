@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"legwork/internal/catalog"
-	"legwork/internal/store"
-	"legwork/internal/work"
 )
 
 // metrics are what /metrics shows, in a registry of their own.
@@ -33,6 +30,25 @@ func newMetrics(o Options) *metrics {
 	m.registry.MustRegister(m.requests, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &stateCollector{o})
 	return m
+}
+
+// metricsHandler answers /metrics, which tells much about an Organization: it needs a token that may read, unless it is public.
+func (s *Server) metricsHandler() http.Handler {
+	show := s.metrics.handler()
+	if s.MetricsPublic {
+		return show
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		actor, err := s.Access.Authenticate(r.Context(), bearer(r))
+		if err == nil {
+			err = actor.Need(catalog.Read)
+		}
+		if err != nil {
+			s.writeProblem(w, r, err)
+			return
+		}
+		show.ServeHTTP(w, r)
+	})
 }
 
 func (m *metrics) handler() http.Handler {
@@ -73,17 +89,18 @@ func resourceLabel(path string) string {
 type stateCollector struct{ o Options }
 
 var (
-	jobsMetric = prometheus.NewDesc("legwork_jobs", "Jobs by status.", []string{"status"}, nil)
-	sessions   = prometheus.NewDesc("legwork_sessions", "Sessions of Runners on this Server.", nil, nil)
-	logRecords = prometheus.NewDesc("legwork_log_records_total", "Log records that this Server has stored.", nil, nil)
-	followers  = prometheus.NewDesc("legwork_log_followers", "Followers of logs at this Server.", nil, nil)
-	claims     = prometheus.NewDesc("legwork_claims_total", "Jobs that Instances of this Server were bound to.", nil, nil)
-	losses     = prometheus.NewDesc("legwork_losses_total", "Attempts that ended without a result.", nil, nil)
+	jobsMetric  = prometheus.NewDesc("legwork_jobs", "Jobs that are not over, of all Servers, by status; at most 15 s old.", []string{"status"}, nil)
+	endedMetric = prometheus.NewDesc("legwork_jobs_ended_total", "Jobs that ended at this Server, by how.", []string{"status"}, nil)
+	sessions    = prometheus.NewDesc("legwork_sessions", "Sessions of Runners on this Server.", nil, nil)
+	logRecords  = prometheus.NewDesc("legwork_log_records_total", "Log records that this Server has stored.", nil, nil)
+	followers   = prometheus.NewDesc("legwork_log_followers", "Followers of logs at this Server.", nil, nil)
+	claims      = prometheus.NewDesc("legwork_claims_total", "Jobs that Instances of this Server were bound to.", nil, nil)
+	losses      = prometheus.NewDesc("legwork_losses_total", "Attempts that ended without a result.", nil, nil)
 )
 
 // Describe is part of prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{jobsMetric, sessions, logRecords, followers, claims, losses} {
+	for _, desc := range []*prometheus.Desc{jobsMetric, endedMetric, sessions, logRecords, followers, claims, losses} {
 		ch <- desc
 	}
 }
@@ -96,39 +113,10 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(logRecords, prometheus.CounterValue, float64(stats.LogRecords))
 	ch <- prometheus.MustNewConstMetric(claims, prometheus.CounterValue, float64(stats.Claims))
 	ch <- prometheus.MustNewConstMetric(losses, prometheus.CounterValue, float64(stats.Losses))
-	counts, err := c.countJobs()
-	if err != nil {
-		c.o.Log.Warn("jobs not counted for metrics", "error", err)
-		return
+	for status, n := range stats.Jobs {
+		ch <- prometheus.MustNewConstMetric(jobsMetric, prometheus.GaugeValue, float64(n), string(status))
 	}
-	for _, status := range work.Statuses {
-		ch <- prometheus.MustNewConstMetric(jobsMetric, prometheus.GaugeValue, float64(counts[status]), string(status))
+	for status, n := range stats.Ended {
+		ch <- prometheus.MustNewConstMetric(endedMetric, prometheus.CounterValue, float64(n), string(status))
 	}
-}
-
-func (c *stateCollector) countJobs() (map[work.Status]int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	total := map[work.Status]int{}
-	err := c.o.Store.View(ctx, func(tx *store.Tx) error {
-		organizations, err := tx.Organizations()
-		if err != nil {
-			return err
-		}
-		for _, org := range organizations {
-			if err := addCounts(tx, org, total); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return total, err
-}
-
-func addCounts(tx *store.Tx, org catalog.Organization, total map[work.Status]int) error {
-	counts, err := tx.CountJobs(org.ID)
-	for status, n := range counts {
-		total[status] += n
-	}
-	return err
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -21,18 +22,18 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/control"
 	"legwork/internal/fault"
-	"legwork/internal/store"
 )
 
-// Options are what a Server face needs. Store, Control, Access and Log are required.
+// Options are what a Server face needs. Control, Access and Log are required.
 type Options struct {
-	Store          *store.Store
 	Control        *control.Control
 	Access         *access.Access
 	Log            *slog.Logger
 	Version        string         // of the program
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	MaxBodyBytes   int64          // of a manifest; 0 = 16 MiB
+	MaxSessions    int            // of Runners at this Server at once; 0 = 20,000
+	MetricsPublic  bool           // /metrics needs no token
 	Pages          http.Handler   // answers whatever is not of the API; nil = 404
 	Draining       func() bool    // tells that the Server is stopping; nil = never
 }
@@ -40,25 +41,30 @@ type Options struct {
 // Server answers HTTP requests. It is safe for concurrent use.
 type Server struct {
 	Options
-	spec    []byte // of /openapi.json
-	metrics *metrics
-	handler http.Handler
+	spec     []byte // of /openapi.json
+	metrics  *metrics
+	handler  http.Handler
+	sessions atomic.Int64 // at the door or beyond it
 
 	streaming  context.Context // ends when the HTTP server is shut down: streams would hold it up
 	endStreams context.CancelFunc
 }
 
 const (
-	prefix         = "/api/v1"
-	defaultMaxBody = 16 << 20
-	answerTimeout  = 60 * time.Second // of an answer that is no stream
-	versionHeader  = "Legwork-Version"
+	prefix             = "/api/v1"
+	defaultMaxBody     = 16 << 20
+	defaultMaxSessions = 20_000
+	answerTimeout      = 60 * time.Second // of an answer that is no stream
+	versionHeader      = "Legwork-Version"
 )
 
 // New makes a Server face.
 func New(o Options) *Server {
 	if o.MaxBodyBytes == 0 {
 		o.MaxBodyBytes = defaultMaxBody
+	}
+	if o.MaxSessions == 0 {
+		o.MaxSessions = defaultMaxSessions
 	}
 	if o.Draining == nil {
 		o.Draining = func() bool { return false }
@@ -142,7 +148,7 @@ func (s *Server) registerPlain(mux *http.ServeMux) {
 	mux.HandleFunc("GET /openapi.json", s.openAPI)
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", s.metrics.handler())
+	mux.Handle("GET /metrics", s.metricsHandler())
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
@@ -164,7 +170,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
-	if err := s.Store.Ping(ctx); err != nil {
+	if err := s.Control.Ping(ctx); err != nil {
 		s.Log.Warn("database does not answer", "error", err)
 		s.writeProblem(w, r, fault.New(fault.Unavailable, "database_unreachable", "the Server cannot reach its database"))
 		return

@@ -210,7 +210,7 @@ func TestHealthMetricsAndDescription(t *testing.T) {
 	draining := false
 	w := apitest.Start(t, func(o *api.Options) { o.Draining = func() bool { return draining } })
 	for path, want := range map[string]string{
-		"/healthz": `"ok"`, "/readyz": `"ok"`, "/openapi.json": `"openapi":"3.1.0"`, "/metrics": `legwork_jobs{status="queued"} 0`,
+		"/healthz": `"ok"`, "/readyz": `"ok"`, "/openapi.json": `"openapi":"3.1.0"`,
 	} {
 		resp, text := do(t, w, "GET", path, "", "", nil)
 		if resp.StatusCode != 200 || !strings.Contains(string(text), want) {
@@ -220,6 +220,27 @@ func TestHealthMetricsAndDescription(t *testing.T) {
 	draining = true
 	if resp, _ := do(t, w, "GET", "/readyz", "", "", nil); resp.StatusCode != 503 {
 		t.Errorf("readyz while draining: %d", resp.StatusCode)
+	}
+}
+
+func TestMetricsNeedATokenUnlessTheyArePublic(t *testing.T) {
+	const want = `legwork_jobs{status="queued"} 0`
+	w := apitest.Start(t)
+	for name, c := range map[string]struct {
+		token  string
+		status int
+	}{
+		"nobody": {"", 401}, "wrong": {"lw_nonsense", 401}, "a Runner": {w.TokenFor("default", catalog.RoleRunner), 403},
+		"a viewer": {w.TokenFor("default", catalog.RoleViewer), 200}, "the admin": {w.Token, 200},
+	} {
+		resp, text := do(t, w, "GET", "/metrics", c.token, "", nil)
+		if resp.StatusCode != c.status || strings.Contains(string(text), want) != (c.status == 200) {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, text)
+		}
+	}
+	public := apitest.Start(t, func(o *api.Options) { o.MetricsPublic = true })
+	if resp, text := do(t, public, "GET", "/metrics", "", "", nil); resp.StatusCode != 200 || !strings.Contains(string(text), want) {
+		t.Errorf("public: %d %s", resp.StatusCode, text)
 	}
 }
 

@@ -34,6 +34,10 @@ var unreachable = map[string][]string{
 	"wire":   {"store", "control", "runner"},
 }
 
+// behind are the packages that the faces never import, with what stands before them: a face asks, and control decides
+// and reads. What the faces need of a record's type has a name in control.
+var behind = map[string]string{"store": "control", "blob": "control", "bus": "control", "process": "runner", "engine": "runner", "source": "runner"}
+
 // owners are the outside packages that one package alone may import, by the beginning of their
 // path. "" stands for tests.
 var owners = map[string]string{
@@ -80,6 +84,8 @@ func mayImport(from, to string) string {
 	switch {
 	case testOnly(to):
 		return "it is a package for tests, which the product does not see"
+	case a >= 0 && levels[a].name == "faces" && behind[top(to)] != "":
+		return fmt.Sprintf("the faces do not know %s: ask %s", to, behind[top(to)])
 	case b < 0:
 		return "it has no level: give it one in internal/archtest and docs/ARCHITECTURE.md"
 	case b > a:
@@ -210,6 +216,7 @@ func TestImports(t *testing.T) {
 func TestImportRulesCatch(t *testing.T) {
 	for name, c := range map[string]struct{ file, imports, want string }{
 		"going up":           {"internal/store/a.go", "legwork/internal/control", "imports go down only"},
+		"past control":       {"internal/api/a.go", "legwork/internal/store", "the faces do not know store: ask control"},
 		"siblings":           {"internal/control/a.go", "legwork/internal/access", "siblings do not see each other"},
 		"the chain":          {"internal/graph/a.go", "legwork/internal/work", "along the chain"},
 		"parts":              {"internal/engine/script/a.go", "legwork/internal/engine/terraform", "parts of one package"},

@@ -36,7 +36,7 @@ func Programs() cli.Programs {
 }
 
 func layers(o cli.StartOptions) Layers {
-	return Layers{File: o.File, Environ: os.Environ(), Flags: o.Flags}
+	return Layers{File: o.File, Environ: os.Environ(), Flags: o.Flags, FlagNames: o.FlagNames}
 }
 
 // startRunner counts signals itself: the first is no end of ctx but the wish to drain.

@@ -188,8 +188,9 @@ func (s *server) serve(ctx context.Context, l net.Listener) error {
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	face := api.New(api.Options{
-		Store: s.store, Control: s.control, Access: s.access, Log: s.log.With(categoryKey, "api"), Version: Version(),
+		Control: s.control, Access: s.access, Log: s.log.With(categoryKey, "api"), Version: Version(),
 		TrustedProxies: s.settings.Proxies(), MaxBodyBytes: s.settings.MaxBodyBytes,
+		MaxSessions: s.settings.MaxSessions, MetricsPublic: s.settings.MetricsPublic,
 		Draining: func() bool { return ctx.Err() != nil },
 	})
 	web := face.HTTPServer()

@@ -24,6 +24,9 @@ type Layers struct {
 	File    string            // path of a JSON (comments allowed) or YAML file; "" = none
 	Environ []string          // "NAME=value" as of os.Environ; an empty value counts as not set
 	Flags   map[string]string // dotted key, in any case, to its value as text: "Runner.Capacity": "4"
+
+	// FlagNames says what was typed for a key of Flags, such as "--listen"; keys that are not in it: --set.
+	FlagNames map[string]string
 }
 
 // LoadRunnerSettings reads and checks the settings of a Runner. A wrong setting gives one
@@ -66,7 +69,7 @@ func load(program string, settings checked, from Layers, variable variableRule) 
 	g := newGathering(schema)
 	readable := g.readFile(from.File)
 	g.readEnvironment(from.Environ, variable)
-	g.readFlags(from.Flags)
+	g.readFlags(from.Flags, from.FlagNames)
 	if !readable { // what the file would have said cannot be missed now
 		return g.fault(program)
 	}

@@ -102,10 +102,10 @@ func rank(strict bool) int {
 	return 0
 }
 
-// readFlags lays flags over what is there, in the order of their keys.
-func (g *gathering) readFlags(flags map[string]string) {
+// readFlags lays flags over what is there, in the order of their keys. names gives those that were not typed as --set.
+func (g *gathering) readFlags(flags, names map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		from := origin{file: "flag --set " + key}
+		from := origin{file: "flag " + cmp.Or(names[key], "--set "+key)}
 		if at, schema := g.walk(strings.Split(key, ".")); schema != nil && !ignored(schema) {
 			g.place(at, schema, flags[key], from)
 		} else {

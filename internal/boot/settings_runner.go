@@ -85,11 +85,11 @@ type RunnerSection struct {
 	// Labels of this Instance, at most 100. A Module can ask for them.
 	Labels map[string]string `json:"Labels"`
 
-	// File in which registration keeps the Runner's token. A leading ~ is the home folder.
+	// Kept name, not supported yet: the file in which registration keeps the Runner's token.
 	TokenFile string `json:"token_file"`
-	// When true, the Runner ends after its first Job.
+	// Kept name, not supported yet: when true, the Runner ends after its first Job.
 	OneOff bool `json:"one_off"`
-	// URL that is called when the Runner is needed.
+	// Kept name, not supported yet: a URL that is called when the Runner is needed.
 	Webhook string `json:"webhook"`
 }
 
@@ -228,9 +228,9 @@ func (s *RunnerSettings) checkIdentity(problem report) {
 	if len(s.Runner.Labels) > 100 {
 		problem("Runner.Labels", "must have at most 100 entries, not %d", len(s.Runner.Labels))
 	}
-	if s.Runner.Webhook != "" {
-		checkURL(s.Runner.Webhook, "Runner.webhook", problem)
-	}
+	notYet(s.Runner.TokenFile != "", "Runner.token_file", problem)
+	notYet(s.Runner.OneOff, "Runner.one_off", problem)
+	notYet(s.Runner.Webhook != "", "Runner.webhook", problem)
 }
 
 func (s *RunnerSettings) checkServer(h *host, problem report) {
@@ -262,7 +262,6 @@ func (s *RunnerSettings) checkPlaces(h *host, problem report) {
 	if places.TempDirectory == "" {
 		places.TempDirectory = filepath.Join(places.WorkingDirectory, ".temp")
 	}
-	h.path(&s.Runner.TokenFile, "Runner.token_file", problem)
 	for i := range s.Engine.AdditionalBinaryPaths {
 		h.path(&s.Engine.AdditionalBinaryPaths[i], "Engine.AdditionalBinaryPaths", problem)
 	}

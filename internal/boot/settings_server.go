@@ -33,7 +33,7 @@ type ServerSettings struct {
 
 	// URL of a PostgreSQL database: postgres://user:password@host/name. Empty: SQLite in data.
 	Database Secret `json:"database"`
-	// URL of the object store that keeps log archives, plans and state. Empty: files in data.
+	// Folder, or file:// URL, for log archives and plans. Several Servers share one. Empty: in data.
 	BlobURL Secret `json:"blob_url"`
 	// URLs of a NATS cluster that several Servers share, separated by commas. Empty: inside the process.
 	NATSURL Secret `json:"nats_url"`
@@ -54,16 +54,18 @@ type ServerSettings struct {
 	// How often a Job is bound before it fails for good.
 	MaxAttempts int `json:"max_attempts" jsonschema:"minimum=1,maximum=100"`
 
-	// Most Runner Instances that are connected to this Server at once.
+	// Most Runner Instances that are connected to this Server at once. Others are told to try again.
 	MaxSessions int `json:"max_sessions" jsonschema:"minimum=1,maximum=1000000"`
 	// Largest body of a request, in bytes.
 	MaxBodyBytes int64 `json:"max_body_bytes" jsonschema:"minimum=65536,maximum=1073741824"`
 	// How long the token holds that a Runner or a program gets at /connect/token.
 	TokenLifetime catalog.Duration `json:"token_lifetime"`
+	// When true, /metrics needs no token. Otherwise it needs one of any role that may read.
+	MetricsPublic bool `json:"metrics_public"`
 	// How long a stopping Server waits for requests and Sessions to end.
 	DrainTimeout catalog.Duration `json:"drain_timeout"`
 
-	// Shared secret with which Runners may register themselves. Empty: they may not.
+	// Kept name, not supported yet: a shared secret with which Runners register themselves.
 	RunnerRegistrationToken Secret `json:"runner_registration_token"`
 	// Kept name. Jobs always run on Runners, so that only true is allowed.
 	UseRemoteRunner bool `json:"use_remote_runner"`
@@ -141,7 +143,30 @@ func (s *ServerSettings) checkPlaces(h *host, problem report) {
 	for _, one := range strings.Split(s.NATSURL.Reveal(), ",") {
 		oneOfSchemes(NewSecret(strings.TrimSpace(one)), "nats_url", problem, "nats", "tls")
 	}
-	oneOfSchemes(s.BlobURL, "blob_url", problem, "file", "mem", "s3", "gs", "azblob")
+	s.checkBlobs(h, problem)
+	notYet(!s.RunnerRegistrationToken.Empty(), "runner_registration_token", problem)
+}
+
+// notYet reports a kept name that nothing acts on yet: a setting never only pretends to do something.
+func notYet(given bool, key string, problem report) {
+	if given {
+		problem(key, "is not supported yet: leave it out")
+	}
+}
+
+// checkBlobs takes a folder or a file:// URL.
+func (s *ServerSettings) checkBlobs(h *host, problem report) {
+	where := s.BlobURL.Reveal()
+	scheme, _, isURL := strings.Cut(where, "://")
+	switch u, err := url.Parse(where); {
+	case !isURL:
+		h.path(&where, "blob_url", problem)
+		s.BlobURL = NewSecret(where)
+	case scheme == "s3" || scheme == "gs" || scheme == "azblob":
+		problem("blob_url", "names an object store, which is not supported yet: give a folder, shared between Servers where there are several")
+	case err != nil || scheme != "file" || u.Host != "" || !strings.HasPrefix(u.Path, "/"):
+		problem("blob_url", "must be a folder or a URL such as file:///srv/legwork")
+	}
 }
 
 // oneOfSchemes reports a URL of another scheme, without printing it: it may hold a password.

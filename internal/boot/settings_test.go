@@ -186,15 +186,15 @@ func TestFileWithOtherNames(t *testing.T) {
 	file := write(t, "config.json", `{
 	  "tmp_path": "/tmp/scratch",
 	  "web_host": "https://host", // the Server
-	  "runner": { "token_file": "~/token", "max_parallel_tasks": 3, "one_off": true, "webhook": "https://hooks.example.com/x" }
+	  "runner": { "max_parallel_tasks": 3 }
 	}`)
 	environ := complete()
 	s, err := LoadRunnerSettings(Layers{File: file, Environ: environ[:len(environ)-1]})
 	if err != nil {
 		t.Fatal(problems(t, err))
 	}
-	got := fmt.Sprintln(s.WorkingDirectory.TempDirectory, s.Server.URL, s.Runner.TokenFile, s.Runner.Capacity, s.Runner.OneOff, s.Runner.Webhook)
-	if want := "/tmp/scratch https://host /home/someone/token 3 true https://hooks.example.com/x\n"; got != want {
+	got := fmt.Sprintln(s.WorkingDirectory.TempDirectory, s.Server.URL, s.Runner.Capacity)
+	if want := "/tmp/scratch https://host 3\n"; got != want {
 		t.Fatalf("got %s", got)
 	}
 	s, err = LoadRunnerSettings(Layers{File: file, Environ: environ})
@@ -257,11 +257,14 @@ func TestRunnerChecksThatASchemaCannotSay(t *testing.T) {
 		"Runner__Instance=a/b", "LEGWORK_RUNNER__CREDENTIALS__CLIENTID="+organizationID+":abc", "LEGWORK_SERVER__URL=legwork.example.com:8440",
 		"Server__CaFile="+notPEM, "HooksPreapproval__Enabled=true", "HooksPreapproval__PreapprovedHooksDirectory="+nowhere,
 		"WorkingDirectory__WorkingDirectory=~other/runner", "Runner__webhook=https://user:"+clientSecret+"@host/",
+		"Runner__token_file=~/token", "Runner__one_off=true",
 	)})
 	sameLines(t, problems(t, err), []string{
 		`environment variable LEGWORK_RUNNER__CREDENTIALS__CLIENTID: Runner.Credentials.ClientId: must be the bare client id, without the Organization's id and the colon before it`,
 		`environment variable Runner__Instance: Runner.Instance: must hold no slash and no control character`,
-		`environment variable Runner__webhook: Runner.webhook: must hold no user name and no password`,
+		`environment variable Runner__token_file: Runner.token_file: is not supported yet: leave it out`,
+		`environment variable Runner__one_off: Runner.one_off: is not supported yet: leave it out`,
+		`environment variable Runner__webhook: Runner.webhook: is not supported yet: leave it out`,
 		`environment variable LEGWORK_SERVER__URL: Server.Url: must be a URL such as https://legwork.example.com:8440`,
 		`environment variable Server__CaFile: Server.CaFile: holds no certificate in PEM form`,
 		`environment variable WorkingDirectory__WorkingDirectory: WorkingDirectory.WorkingDirectory: must not name another user's home: only ~ and ~/... are expanded`,
@@ -309,12 +312,45 @@ func TestServerSettings(t *testing.T) {
 	}
 }
 
+func TestPlacesForBlobs(t *testing.T) {
+	for where, want := range map[string]string{
+		"":                      "",
+		"~/blobs":               "/h/blobs",
+		"/srv/blobs":            "/srv/blobs",
+		"file:///srv/blobs":     "file:///srv/blobs",
+		"file://host/srv":       "flag --set blob_url: blob_url: must be a folder or a URL such as file:///srv/legwork",
+		"mem://":                "flag --set blob_url: blob_url: must be a folder or a URL such as file:///srv/legwork",
+		"s3://bucket?region=eu": "flag --set blob_url: blob_url: names an object store, which is not supported yet: give a folder, shared between Servers where there are several",
+		"gs://bucket":           "flag --set blob_url: blob_url: names an object store, which is not supported yet: give a folder, shared between Servers where there are several",
+	} {
+		s, err := LoadServerSettings(Layers{Environ: []string{"HOME=/h"}, Flags: map[string]string{"blob_url": where}})
+		if err != nil {
+			sameLines(t, problems(t, err), []string{want})
+		} else if got := s.BlobURL.Reveal(); got != want {
+			t.Errorf("%q became %q, want %q", where, got, want)
+		}
+	}
+}
+
+// A flag is named as it was typed.
+func TestProblemsNameTheFlag(t *testing.T) {
+	_, err := LoadServerSettings(Layers{
+		Environ:   []string{"HOME=/h"},
+		Flags:     map[string]string{"listen": "127.0.0.1:99999", "lease": "1x"},
+		FlagNames: map[string]string{"listen": "--listen"},
+	})
+	sameLines(t, problems(t, err), []string{
+		`flag --set lease: lease: must be a duration such as "90s" or "1h30m", not "1x"`,
+		`flag --listen: listen: must be an address and a port such as 127.0.0.1:8440 or :8440`,
+	})
+}
+
 func TestServerProblems(t *testing.T) {
 	_, err := LoadServerSettings(Layers{
 		Environ: []string{"HOME=/h", "LEGWORK_SERVER__LISTENN=x", "LEGWORK_SERVER__LEASE=60", "LEGWORK_SERVER__DATABASE=mysql://root:" + clientSecret + "@db/x"},
 		Flags: map[string]string{
 			"listen": "8440", "tls_cert": "/x.pem", "public_url": "legwork", "trusted_proxies": "10.0.0.0/8,proxy", "token_lifetime": "1s",
-			"heartbeat": "30s", "use_remote_runner": "false", "max_attempts": "0", "drain_timeout": "99999999999h",
+			"runner_registration_token": clientSecret, "heartbeat": "30s", "use_remote_runner": "false", "max_attempts": "0", "drain_timeout": "99999999999h",
 		},
 	})
 	sameLines(t, problems(t, err), []string{
@@ -324,6 +360,7 @@ func TestServerProblems(t *testing.T) {
 		`flag --set max_attempts: max_attempts: must be a whole number between 1 and 100, not "0"`,
 		`flag --set use_remote_runner: use_remote_runner: must be true: a Server runs no Job itself`,
 		`environment variable LEGWORK_SERVER__DATABASE: database: must be empty or a URL that begins with postgres:// or postgresql://`,
+		`flag --set runner_registration_token: runner_registration_token: is not supported yet: leave it out`,
 		`flag --set listen: listen: must be an address and a port such as 127.0.0.1:8440 or :8440`,
 		`flag --set public_url: public_url: must be a URL such as https://legwork.example.com:8440`,
 		`flag --set trusted_proxies: trusted_proxies: holds "proxy", which is neither an address such as 10.0.0.7 nor a network such as 10.0.0.0/8`,

@@ -32,6 +32,9 @@ type Programs struct {
 type StartOptions struct {
 	File  string            // settings file; "" = none
 	Flags map[string]string // dotted key to its value as text
+
+	// FlagNames says what was typed for a key of Flags, such as "--listen"; keys that are not in it: --set.
+	FlagNames map[string]string
 }
 
 // DevOptions say what `legwork dev` starts.

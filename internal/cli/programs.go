@@ -23,7 +23,7 @@ func settingFlags(cmd *cobra.Command, known []settingFlag) func() (StartOptions,
 		values[i] = cmd.Flags().String(flag.name, "", flag.usage)
 	}
 	return func() (StartOptions, error) {
-		o := StartOptions{File: *file, Flags: map[string]string{}}
+		o := StartOptions{File: *file, Flags: map[string]string{}, FlagNames: map[string]string{}}
 		for _, pair := range *set {
 			key, value, ok := strings.Cut(pair, "=")
 			if !ok || key == "" {
@@ -33,7 +33,7 @@ func settingFlags(cmd *cobra.Command, known []settingFlag) func() (StartOptions,
 		}
 		for i, flag := range known {
 			if cmd.Flags().Changed(flag.name) {
-				o.Flags[flag.key] = *values[i]
+				o.Flags[flag.key], o.FlagNames[flag.key] = *values[i], "--"+flag.name
 			}
 		}
 		return o, nil

@@ -12,6 +12,14 @@ import (
 	"legwork/internal/work"
 )
 
+// The records that control answers with are those of the store; the faces know them under these names alone.
+type (
+	Event        = store.Event        // one change, as FollowEvents emits it
+	LogLine      = store.LogLine      // one record of a log, as FollowLog emits it
+	JobFilter    = store.JobFilter    // narrows Jobs
+	ModuleFilter = store.ModuleFilter // narrows Modules
+)
+
 // What the faces of the Server ask beside records: who may connect, where followers begin, whether the database answers.
 
 // OwnRunner checks that the Runner record of a connection is there and is the one that the Actor logged in as.

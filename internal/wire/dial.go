@@ -139,7 +139,11 @@ func refused(base string, resp *http.Response, body []byte) error {
 	case status == http.StatusUnauthorized:
 		return &CloseError{Code: CloseUnauthorized, Reason: told.Detail}
 	case status == http.StatusTooManyRequests || status >= 500:
-		return fault.New(fault.Unavailable, "server_unavailable", "the Server at %s cannot serve now (HTTP status %d)", base, status)
+		f := fault.New(fault.Unavailable, "server_unavailable", "the Server at %s cannot serve now (HTTP status %d)", base, status)
+		if told.Detail == "" || told.Code == "" {
+			return f
+		}
+		return fault.New(fault.Unavailable, told.Code, "%s: %s", f.Message, told.Detail).WithHint("%s", told.Hint)
 	case told.Detail != "":
 		return told.fault(status)
 	case status >= 300 && status < 400:

@@ -88,6 +88,9 @@ func (w *World) Connect(made api.CreatedRunner, behavior Behavior) *Runner {
 	return r
 }
 
+// Leave ends the Session.
+func (r *Runner) Leave() { r.conn.Close(wire.CloseNormal, "") }
+
 func (r *Runner) listen() {
 	for {
 		message, err := r.conn.Receive(context.Background())

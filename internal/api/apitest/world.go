@@ -62,7 +62,7 @@ func Start(t *testing.T, change ...func(*api.Options)) *World {
 	var parts sync.WaitGroup
 	parts.Go(func() { w.Must(w.Control.Run(ctx)) })
 	parts.Go(func() { w.Must(w.Access.Run(ctx)) })
-	options := api.Options{Store: w.Store, Control: w.Control, Access: w.Access, Log: log, Version: "test"}
+	options := api.Options{Control: w.Control, Access: w.Access, Log: log, Version: "test"}
 	for _, adjust := range change {
 		adjust(&options)
 	}
