@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/runner"
@@ -61,4 +62,9 @@ func (p PolicySettings) policy() runner.Policy {
 		engines = append(engines, catalog.Engine(name))
 	}
 	return runner.Policy{Engines: engines, Sources: p.AllowedSources, Shells: p.AllowedShells, NoInlineScripts: p.NoInlineScripts}
+}
+
+// prune gives the settings as the Runner takes them.
+func (w WorkingDirectorySettings) prune() runner.Prune {
+	return runner.Prune{MaxAge: time.Duration(w.MaxAgeDays) * 24 * time.Hour, MaxBytes: int64(w.MaxSizeMiB) << 20, LocalState: w.PruneLocalState}
 }

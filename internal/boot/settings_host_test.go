@@ -2,8 +2,10 @@ package boot
 
 import (
 	"testing"
+	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/runner"
 )
 
 func TestPolicySettings(t *testing.T) {
@@ -27,5 +29,15 @@ func TestPolicySettings(t *testing.T) {
 		"Policy__AllowedEngines=cobol", "Policy__AllowedSources=*", "Policy__AllowedShells=zsh", "HooksPreapproval__AllowedVariables=[")})
 	if got := problems(t, err); len(got) != 4 {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestPruneSettings(t *testing.T) {
+	s, err := LoadRunnerSettings(Layers{Environ: complete("WorkingDirectory__MaxAgeDays=2", "WorkingDirectory__MaxSizeMiB=3", "WorkingDirectory__PruneLocalState=true")})
+	if want := (runner.Prune{MaxAge: 48 * time.Hour, MaxBytes: 3 << 20, LocalState: true}); err != nil || s.WorkingDirectory.prune() != want {
+		t.Errorf("got %+v %v", s.WorkingDirectory.prune(), err)
+	}
+	if p := DefaultRunnerSettings().WorkingDirectory.prune(); p.MaxAge != 30*24*time.Hour || p.MaxBytes != 0 || p.LocalState {
+		t.Errorf("default: %+v", p)
 	}
 }

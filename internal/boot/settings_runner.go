@@ -116,6 +116,13 @@ type WorkingDirectorySettings struct {
 	WorkingDirectory string `json:"WorkingDirectory"`
 	// Folder for the scratch files of Jobs. Default is .temp in WorkingDirectory.
 	TempDirectory string `json:"TempDirectory"`
+	// Days after which sources of Modules and git mirrors that no Job has used are removed. 0: never.
+	MaxAgeDays int `json:"MaxAgeDays" jsonschema:"minimum=0,maximum=3650"`
+	// Most MiB that sources of Modules and git mirrors may take together; those unused for longest are removed first,
+	// none that was used within an hour. 0: any.
+	MaxSizeMiB int `json:"MaxSizeMiB" jsonschema:"minimum=0,maximum=1073741824"`
+	// When true, folders of Modules are removed also when they hold local state or other files that no fetch brings back.
+	PruneLocalState bool `json:"PruneLocalState"`
 }
 
 // CancelSettings are the grace times of a canceled Step, after its engine got SIGINT.
@@ -182,7 +189,7 @@ func DefaultRunnerSettings() RunnerSettings {
 		JobLogStream:     JobLogStreamSettings{BatchSizeLimit: 50, EagerlyEmitFirstEvent: true, PeriodSeconds: 5},
 		Logging:          LoggingSettings{LogLevel: map[string]LogLevel{"Default": "Information"}, Format: "text"},
 		Runner:           RunnerSection{Capacity: 10},
-		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: "~/.snapcd/runner"},
+		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: "~/.snapcd/runner", MaxAgeDays: 30},
 		Cancel:           CancelSettings{InterruptSeconds: 30, TerminateSeconds: 10},
 	}
 }

@@ -30,6 +30,7 @@ type Config struct {
 	LogStream LogStream
 	Approval  Approval
 	Policy    Policy
+	Prune     Prune
 	Grace     process.Ladder
 
 	Engines engine.Set

@@ -88,6 +88,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	home.cleanScratch()
 	r.approver.warn(r.log)
+	r.spawn(r.keepHouse)
 	err = r.stayConnected(ctx)
 	r.leave()
 	r.tasks.Wait()

@@ -26,7 +26,9 @@ type mirror struct {
 }
 
 func (g *git) mirror(at location) *mirror {
-	return &mirror{git: g, at: at, dir: filepath.Join(g.MirrorsDir, at.key()+".git")}
+	m := &mirror{git: g, at: at, dir: filepath.Join(g.MirrorsDir, at.key()+".git")}
+	used(strings.TrimSuffix(m.dir, ".git") + ".lock")
+	return m
 }
 
 func (m *mirror) locked(ctx context.Context, mode lockMode, work func() error) error {

@@ -122,6 +122,7 @@ func (f *Fetcher) fetch(ctx context.Context, r Request, say func(line string)) (
 		return Fetched{}, fmt.Errorf("lock the folder of the Module: %w", err)
 	}
 	defer lock.release()
+	used(filepath.Join(m.dir, "source.lock"))
 	if err := m.load(); err != nil {
 		return Fetched{}, err
 	}
