@@ -39,6 +39,7 @@ type command struct {
 	done    chan struct{} // closed when the exit record is written
 	exit    Exit          // set before done
 
+	record *os.File // of the start, until it is complete
 	spool  *Spool
 	cmd    *exec.Cmd
 	pumps  [2]*pump
@@ -95,7 +96,9 @@ func (c *command) begin() error {
 		_ = c.spool.abandon()
 		return err
 	}
-	if err := c.launch(); err != nil {
+	err = c.launch()
+	_ = c.record.Close() // what was written is judged by writing
+	if err != nil {
 		c.exit = Exit{Code: -1, Reason: ReasonStartFailed, Message: err.Error(), Started: c.started, Finished: time.Now()}
 		c.conclude()
 		return nil
@@ -109,7 +112,8 @@ func (c *command) begin() error {
 func (c *command) claim() error {
 	c.started = time.Now()
 	c.lastOutput = c.started
-	err := claimStart(c.spec.StartFile, c.startRecord(), c.keeper.spares.create)
+	var err error
+	c.record, err = claimStart(c.spec.StartFile, c.startRecord(), c.keeper.spares.create)
 	if errors.Is(err, fs.ErrExist) {
 		return fault.New(fault.Conflict, codeOrphaned, "command %s was started before and its keeper is gone", c.spec.ID).
 			WithHint("find out whether it still runs, and remove its start record to start it again")
@@ -118,7 +122,7 @@ func (c *command) claim() error {
 }
 
 func (c *command) startRecord() startRecord {
-	return startRecord{ID: c.spec.ID, Session: c.keeper.session, Boot: c.keeper.boot, Keeper: os.Getpid(), Started: c.started}
+	return startRecord{ID: c.spec.ID, Session: c.keeper.session, Boot: c.keeper.boot, Keeper: c.keeper.pid, Started: c.started}
 }
 
 // asDiskFault gives a full disk its meaning.
@@ -148,7 +152,7 @@ func (c *command) launch() error {
 		c.pumps[i] = newPump(c, read, NewOutput(c.spool, stream, masker))
 	}
 	c.cmd = &exec.Cmd{
-		Path: path, Args: c.spec.Argv, Dir: c.spec.Dir, Stdout: ends[0], Stderr: ends[1],
+		Path: path, Args: c.spec.Argv, Dir: c.spec.Dir, Stdin: c.keeper.null, Stdout: ends[0], Stderr: ends[1],
 		Env:         append(c.spec.Env, CommandVar+"="+c.spec.ID),
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
@@ -234,7 +238,7 @@ func (c *command) identify() {
 	if m, err := stat(r.Pid); err == nil {
 		r.Birth = m.birth
 	}
-	if err := fillStart(c.spec.StartFile, r); err != nil {
+	if err := writeStart(c.record, r); err != nil {
 		c.keeper.log.Warn("start record is incomplete", "command", c.spec.ID, "error", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // stat reads what /proc tells about one process.
 func stat(pid int) (member, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	text, err := readPlain("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return member{}, fmt.Errorf("reading process %d: %w", pid, err)
 	}

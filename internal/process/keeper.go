@@ -44,6 +44,8 @@ type keeper struct {
 	session int
 	boot    string
 	spares  *Spares
+	pid     int
+	null    *os.File // what commands read
 
 	mu       sync.Mutex
 	commands map[string]*command
@@ -76,11 +78,16 @@ func runKeeper(ctx context.Context, dir, version string, idle time.Duration, log
 	if err != nil {
 		return err
 	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return fmt.Errorf("opening what commands read: %w", err)
+	}
+	defer null.Close()
 	session, _ := unix.Getsid(0) // cannot fail for oneself
 	k := &keeper{
 		dir: dir, version: version, idle: idle, log: log, session: session, boot: bootID(),
 		commands: map[string]*command{}, peers: map[*peer]bool{}, changed: make(chan struct{}, 1),
-		spares: NewSpares(dir),
+		spares: NewSpares(dir), pid: os.Getpid(), null: null,
 	}
 	log.Info("keeper serves", "pid", os.Getpid(), "version", version, "protocol", protocolMax)
 	var serving sync.WaitGroup

@@ -80,7 +80,6 @@ func (c *command) supervise() {
 	c.exit.LeftBehind = left
 	c.remark(left, strays)
 	c.conclude()
-	c.keeper.drop(c)
 }
 
 // untilExit waits for the program to end, and makes it end where that is due.
@@ -279,5 +278,6 @@ func (c *command) conclude() {
 	}
 	c.insist("storing the exit record", func() error { return writeExit(c.spec.ExitFile, c.exit, c.keeper.spares.create) })
 	c.announce()
+	c.keeper.drop(c) // first, so that whoever was told of the end finds it kept no more
 	close(c.done)
 }

@@ -59,7 +59,7 @@ func TestOrphanIsNotAStranger(t *testing.T) {
 		r := right
 		change(&r)
 		_ = os.Remove(path)
-		if err := claimStart(path, r, (*Spares)(nil).create); err != nil {
+		if err := claimed(path, r); err != nil {
 			t.Fatal(err)
 		}
 		if o, ok, err := FindOrphan(path); err != nil || !ok || o.Alive {
@@ -74,11 +74,20 @@ func TestOrphanWithoutANumber(t *testing.T) {
 	spec := b.start(shellSpec(b.dir, "marked", `echo ready; exec sleep 100`))
 	b.printed(spec, "ready")
 	path := filepath.Join(b.dir, "claimed")
-	if err := claimStart(path, startRecord{ID: "marked", Boot: bootID()}, (*Spares)(nil).create); err != nil {
+	if err := claimed(path, startRecord{ID: "marked", Boot: bootID()}); err != nil {
 		t.Fatal(err)
 	}
 	o, ok, err := FindOrphan(path)
 	if err != nil || !ok || !o.Alive || len(o.Pids) != 1 {
 		t.Fatalf("found %+v, %v, %v", o, ok, err)
 	}
+}
+
+// claimed writes a start record that nobody completes.
+func claimed(path string, r startRecord) error {
+	file, err := claimStart(path, r, (*Spares)(nil).create)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }

@@ -81,7 +81,7 @@ func (r *Reader) open() error {
 	if r.file != nil {
 		return nil
 	}
-	file, err := os.Open(r.path)
+	file, err := OpenPlain(r.path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

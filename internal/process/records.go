@@ -27,25 +27,17 @@ type startRecord struct {
 }
 
 // claimStart writes the record of a command that is about to start. The file must not exist; create makes it.
-func claimStart(path string, r startRecord, create func(path string) (*os.File, error)) error {
+// It stays open for the record to be written again, in place, once the process is known.
+func claimStart(path string, r startRecord, create func(path string) (*os.File, error)) (*os.File, error) {
 	file, err := create(path)
 	if err != nil {
-		return fmt.Errorf("claiming start record: %w", err)
+		return nil, fmt.Errorf("claiming start record: %w", err)
 	}
-	if err := errors.Join(writeStart(file, r), file.Close()); err != nil {
-		_ = os.Remove(path) // nothing was started
-		return err
+	if err := writeStart(file, r); err != nil {
+		_, _ = file.Close(), os.Remove(path) // nothing was started
+		return nil, err
 	}
-	return nil
-}
-
-// fillStart writes the record again, in place, now that the process is known.
-func fillStart(path string, r startRecord) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return fmt.Errorf("filling start record: %w", err)
-	}
-	return errors.Join(writeStart(file, r), file.Close())
+	return file, nil
 }
 
 func writeStart(file *os.File, r startRecord) error {
@@ -78,7 +70,7 @@ func writeExit(path string, exit Exit, create func(path string) (*os.File, error
 	if err := writeNew(temp, text, create); err != nil {
 		return fmt.Errorf("writing exit record: %w", err)
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if err := rename(temp, path); err != nil {
 		return fmt.Errorf("placing exit record: %w", err)
 	}
 	return nil
@@ -105,7 +97,7 @@ func ReadExit(path string) (exit Exit, ok bool, err error) {
 }
 
 func readJSON(path string, into any) (bool, error) {
-	text, err := os.ReadFile(path)
+	text, err := readPlain(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

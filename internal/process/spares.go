@@ -27,6 +27,7 @@ const (
 // is harmless: without spares files are made and deleted. Safe for concurrent use, also by processes.
 type Spares struct {
 	dir string
+	pid int // of this process, so that no two give a spare the same name
 
 	mu      sync.Mutex
 	names   []string // seen in the folder and not yet tried
@@ -35,13 +36,15 @@ type Spares struct {
 }
 
 // NewSpares is the folder of spares of the keeper in dir.
-func NewSpares(dir string) *Spares { return &Spares{dir: filepath.Join(dir, "spare")} }
+func NewSpares(dir string) *Spares {
+	return &Spares{dir: filepath.Join(dir, "spare"), pid: os.Getpid()}
+}
 
 // Give takes the file at path away: it becomes a spare, or is deleted when it is no plain file of
 // modest size, when somebody else has a link to it, or when there are enough.
 func (s *Spares) Give(path string) error {
 	if s.room() && emptied(path) {
-		if err := os.Rename(path, filepath.Join(s.dir, s.freshName())); err == nil {
+		if err := rename(path, filepath.Join(s.dir, s.freshName())); err == nil {
 			return nil
 		}
 	}
@@ -55,7 +58,7 @@ func (s *Spares) freshName() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.given++
-	return fmt.Sprintf("%d-%x-%d", os.Getpid(), time.Now().UnixNano(), s.given)
+	return fmt.Sprintf("%d-%x-%d", s.pid, time.Now().UnixNano(), s.given)
 }
 
 // room tells whether more spares are wanted. It counts them now and then.
@@ -74,19 +77,16 @@ func (s *Spares) room() bool {
 
 // emptied cuts a file to nothing, if it is one that can serve again.
 func emptied(path string) bool {
-	file, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	fd, err := openPlain(path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 || info.Size() > spareBytes {
+	defer func() { _ = syscall.Close(fd) }() // nothing was written
+	var info syscall.Stat_t
+	if syscall.Fstat(fd, &info) != nil || info.Mode != syscall.S_IFREG|0o600 || info.Size > spareBytes || info.Nlink != 1 {
 		return false
 	}
-	if raw, ok := info.Sys().(*syscall.Stat_t); !ok || raw.Nlink != 1 {
-		return false
-	}
-	return info.Size() == 0 || file.Truncate(0) == nil
+	return info.Size == 0 || syscall.Ftruncate(fd, 0) == nil
 }
 
 // create makes the file at path, which must not exist, and opens it for reading and writing.
@@ -94,13 +94,13 @@ func (s *Spares) create(path string) (*os.File, error) {
 	for spare, ok := s.take(); ok; spare, ok = s.take() {
 		err := renameNew(spare, path)
 		if err == nil {
-			return os.OpenFile(path, os.O_RDWR, 0)
+			return OpenPlain(path, os.O_RDWR, 0)
 		}
 		if _, gone := os.Lstat(spare); gone == nil {
 			break // it is not the spare that is missing
 		}
 	}
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return OpenPlain(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // take names a spare to try.

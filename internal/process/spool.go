@@ -49,12 +49,12 @@ type Spool struct {
 // What a crash of the host left torn at its end is cut off; Dropped tells how much that was.
 // A spool that somebody else writes is a fault.Conflict, a file that is no spool a fault.Invalid.
 func OpenSpool(path string) (*Spool, error) {
-	return openSpoolWith(path, func() (*os.File, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) })
+	return openSpoolWith(path, func() (*os.File, error) { return OpenPlain(path, os.O_RDWR|os.O_CREATE, 0o600) })
 }
 
 // openSpoolWith is OpenSpool with a way to make the file that is missing.
 func openSpoolWith(path string, create func() (*os.File, error)) (*Spool, error) {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	file, err := OpenPlain(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		file, err = create()
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"legwork/internal/process"
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
@@ -82,7 +83,7 @@ func appendJournal(dir string, durable bool, entries ...entry) (err error) {
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	file, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := process.OpenPlain(filepath.Join(dir, journalFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
