@@ -112,7 +112,8 @@ type Control struct {
 	closed  bool
 
 	draining atomic.Bool
-	upSince  atomic.Int64 // Unix nanoseconds since which this Server could have heard every Instance; 0 before Run
+	born     time.Time    // from which this Server's own time is counted, whatever the clocks do
+	upSince  atomic.Int64 // that time, in nanoseconds, since which it could have heard every Instance; 0 before Run
 }
 
 var errStopped = fault.New(fault.Unavailable, "server_stopping", "the Server is stopping").WithHint("try again in a moment")
@@ -121,7 +122,7 @@ var errStopped = fault.New(fault.Unavailable, "server_stopping", "the Server is 
 func New(cfg Config) *Control {
 	c := &Control{
 		store: cfg.Store, bus: cfg.Bus, blobs: cfg.Blobs, sealer: cfg.Sealer,
-		server: cfg.ServerID, log: cfg.Log, limits: cfg.Limits.filled(),
+		server: cfg.ServerID, log: cfg.Log, limits: cfg.Limits.filled(), born: time.Now(),
 	}
 	if c.server == "" {
 		c.server = uuid.NewString()
@@ -169,7 +170,7 @@ func (c *Control) Run(ctx context.Context) error {
 
 // rise ends what a former life of this Server left behind.
 func (c *Control) rise(ctx context.Context) error {
-	now := time.Now()
+	now := time.Since(c.born)
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.BeatServer(c.server, tx.Now().Add(-time.Second)); err != nil {
 			return err
@@ -182,7 +183,7 @@ func (c *Control) rise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.upSince.Store(now.UnixNano())
+	c.upSince.Store(int64(now))
 	return nil
 }
 

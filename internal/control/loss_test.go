@@ -2,6 +2,10 @@ package control
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -242,7 +246,8 @@ func TestPoisonedJobFails(t *testing.T) {
 	}
 }
 
-func TestYoungServerEndsNoLease(t *testing.T) {
+// silent is a Server with a Job whose Instance is gone.
+func silent(t *testing.T) (*server, *work.Job) {
 	s := newWorld(t).serve(Limits{})
 	r := s.runner(s.owner(), catalog.RunnerSpec{})
 	s.declare(s.owner(), changingText)
@@ -250,27 +255,103 @@ func TestYoungServerEndsNoLease(t *testing.T) {
 	j := s.submit("prod/net/change", work.Run)
 	a.take()
 	a.cut()
-	s.c.upSince.Store(later().UnixNano())
-	s.must(s.c.endDue(context.Background(), later().Add(30*time.Second)))
+	return s, j
+}
+
+func TestYoungServerEndsNoLease(t *testing.T) {
+	s, j := silent(t)
+	up := time.Duration(s.c.upSince.Load())
+	s.c.sweep(context.Background(), new(sweeper), reading{later(), up + 59*time.Second})
 	if got := s.job(j.ID); got.Status != work.Claimed {
 		t.Fatalf("job is %s", got.Status)
 	}
-	s.must(s.c.endDue(context.Background(), later().Add(time.Minute)))
+	s.c.sweep(context.Background(), new(sweeper), reading{later(), up + time.Minute})
 	s.until(j.ID, work.Queued)
 }
 
-func TestPausedServerWaitsALeaseAgain(t *testing.T) {
-	c := New(Config{Log: testLog(t)})
+func TestClockThatIsSetEndsNoLease(t *testing.T) {
+	s, j := silent(t)
+	now, up := time.Now(), time.Hour
 	var sw sweeper
-	now := time.Now()
-	c.noticePause(&sw, now)
-	c.noticePause(&sw, now.Add(time.Second))
-	if c.upSince.Load() != 0 {
-		t.Fatal("a second is no pause")
+	s.c.sweep(context.Background(), &sw, reading{now, up})
+	for i := range 60 { // an hour ahead at once, then it goes on as time does
+		s.c.sweep(context.Background(), &sw, reading{now.Add(time.Hour + time.Duration(i)*time.Second), up + time.Duration(i+1)*time.Second})
+		if got := s.job(j.ID); got.Status != work.Claimed {
+			t.Fatalf("after %d s the job is %s", i, got.Status)
+		}
 	}
-	c.noticePause(&sw, now.Add(time.Minute))
-	if c.upSince.Load() != now.Add(time.Minute).UnixNano() {
-		t.Fatal("the pause went unnoticed")
+	s.c.sweep(context.Background(), &sw, reading{now.Add(time.Hour + time.Minute), up + 61*time.Second})
+	s.until(j.ID, work.Queued)
+}
+
+func TestClockThatIsSetBackStopsNoSweep(t *testing.T) {
+	s, j := silent(t)
+	now, up := time.Now(), time.Hour
+	var sw sweeper
+	s.c.sweep(context.Background(), &sw, reading{now.Add(time.Hour), up}) // the lease is over by far
+	j = s.until(j.ID, work.Queued)
+	s.c.sweep(context.Background(), &sw, reading{now, up + time.Minute})
+	if sw.beat != up+time.Minute || sw.resync != up+time.Minute || sw.prune != up+time.Minute {
+		t.Fatalf("nothing is done until the clock is where it was: %+v", sw)
+	}
+}
+
+func TestPauseStartsTheWaitingAnew(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for name, c := range map[string]struct {
+		clock, up time.Duration
+		want      bool
+	}{
+		"a second":              {time.Second, time.Second, false},
+		"a slow round":          {20 * time.Second, 20 * time.Second, false},
+		"slewed":                {time.Second, 1300 * time.Millisecond, false},
+		"stopped":               {time.Minute, time.Minute, true},
+		"suspended":             {time.Minute, time.Second, true},
+		"suspended for seconds": {5 * time.Second, time.Second, true},
+		"set ahead":             {24 * time.Hour, time.Second, true},
+		"set back":              {-time.Hour, time.Second, true},
+		"stands still":          {0, 5 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctl := New(Config{Log: testLog(t)})
+			var sw sweeper
+			ctl.noticePause(&sw, reading{at, time.Minute})
+			if ctl.upSince.Load() != 0 {
+				t.Fatal("the first round is no pause")
+			}
+			now := reading{at.Add(c.clock), time.Minute + c.up}
+			ctl.noticePause(&sw, now)
+			if began := time.Duration(ctl.upSince.Load()); (began == now.up) != c.want {
+				t.Fatalf("waits since %s", began)
+			}
+		})
+	}
+}
+
+func TestJobThatCannotBeEndedHoldsUpNoOther(t *testing.T) {
+	if os.Getenv("LEGWORK_TEST_DATABASE") == "postgres" {
+		t.Skip("the trouble is made in SQLite")
+	}
+	path := filepath.Join(t.TempDir(), "legwork.db")
+	s := newWorldOn(t, path).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 2)
+	f := s.fake(r, "a")
+	f.hello.Capacity = 2
+	f.online(s)
+	stuck := s.submit("prod/net/m0", work.Run)
+	f.take()
+	free := s.submit("prod/net/m1", work.Run)
+	f.take()
+	f.cut()
+	db, err := sql.Open("sqlite", path)
+	s.must(err)
+	_, err = db.Exec("CREATE TRIGGER stuck BEFORE UPDATE ON jobs WHEN new.id = '" + stuck.ID + "' BEGIN SELECT raise(ABORT, 'stuck'); END")
+	s.must(errors.Join(err, db.Close()))
+	s.must(s.c.endDue(context.Background(), later()))
+	s.until(free.ID, work.Queued)
+	if got := s.job(stuck.ID); got.Status != work.Claimed {
+		t.Fatalf("the other is %s", got.Status)
 	}
 }
 

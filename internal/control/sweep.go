@@ -17,20 +17,36 @@ const (
 	dueAtOnce    = 500
 )
 
-// sweeper holds when what was done last.
+// jumpMost is how far the clock may go before or behind the time that really passed, in one round, without being taken for
+// one that was set anew.
+const jumpMost = 3 * time.Second
+
+// reading is what two clocks say at one moment. Leases are kept by the first, because all Servers share it; how long this Server
+// has waited is told by the second, because nobody sets it.
+type reading struct {
+	clock time.Time     // the store's
+	up    time.Duration // since this Control was made; it stands still while the machine is suspended
+}
+
+// sweeper holds what was done last.
 type sweeper struct {
-	beat, resync, prune, last time.Time
-	resyncTook                time.Duration
+	last                reading
+	beat, resync, prune time.Duration
+	resyncTook          time.Duration
 }
 
 // sweepLoop finds again, once a second, whatever a lost hint or a dead Server left lying.
 func (c *Control) sweepLoop(ctx context.Context) {
-	var s sweeper
+	s := sweeper{beat: -serverBeat, resync: -resyncPeriod, prune: -prunePeriod}
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
 	c.queue.wake()
 	for {
-		c.sweep(ctx, &s, time.Now())
+		if now, err := c.store.Now(ctx); err == nil {
+			c.sweep(ctx, &s, reading{now, time.Since(c.born)})
+		} else if ctx.Err() == nil {
+			c.log.Error("sweep failed", "part", "clock", "error", err)
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -40,16 +56,21 @@ func (c *Control) sweepLoop(ctx context.Context) {
 }
 
 // sweep is one round. Errors are logged and the next round tries again.
-func (c *Control) sweep(ctx context.Context, s *sweeper, now time.Time) {
+func (c *Control) sweep(ctx context.Context, s *sweeper, now reading) {
 	c.noticePause(s, now)
 	parts := []struct {
 		name string
-		last *time.Time
+		last *time.Duration
 		each time.Duration
 		do   func(context.Context, time.Time) error
 	}{
 		{"server lease", &s.beat, serverBeat, c.beat},
-		{"due jobs", new(time.Time), 0, c.endDue},
+		{"due jobs", new(time.Duration), 0, func(ctx context.Context, at time.Time) error {
+			if !c.heardAll(now) {
+				return nil
+			}
+			return c.endDue(ctx, at)
+		}},
 		{"queue", &s.resync, max(resyncPeriod, 20*s.resyncTook), func(ctx context.Context, _ time.Time) error {
 			began := time.Now()
 			defer func() { s.resyncTook = time.Since(began) }()
@@ -58,27 +79,39 @@ func (c *Control) sweep(ctx context.Context, s *sweeper, now time.Time) {
 		{"events", &s.prune, prunePeriod, c.prune},
 	}
 	for _, p := range parts {
-		if now.Sub(*p.last) < p.each {
+		if now.up-*p.last < p.each {
 			continue
 		}
-		*p.last = now
-		if err := p.do(ctx, now); err != nil && ctx.Err() == nil {
+		*p.last = now.up
+		if err := p.do(ctx, now.clock); err != nil && ctx.Err() == nil {
 			c.log.Error("sweep failed", "part", p.name, "error", err)
 		}
 	}
-	c.queue.forgetSightings(now)
-	c.queue.writeReasons(ctx, now)
+	at := time.Now()
+	c.queue.forgetSightings(at)
+	c.queue.writeReasons(ctx, at)
 	c.queue.wake()
 }
 
-// noticePause begins the time over which this Server could hear Instances anew after it was stopped itself: a
-// suspended machine must not take the silence for that of others.
-func (c *Control) noticePause(s *sweeper, now time.Time) {
-	if !s.last.IsZero() && now.Sub(s.last) > c.limits.Lease/2 {
-		c.log.Warn("this server was paused", "seconds", now.Sub(s.last).Seconds())
-		c.upSince.Store(now.UnixNano())
-	}
+// noticePause begins the time over which this Server could hear Instances anew after it was stopped itself, or after the
+// clock was set or stood still, as in a suspended machine: the silence of others must not be read off that.
+func (c *Control) noticePause(s *sweeper, now reading) {
+	last := s.last
 	s.last = now
+	if last.clock.IsZero() {
+		return
+	}
+	passed := now.up - last.up
+	jumped := now.clock.Round(0).Sub(last.clock.Round(0)) - passed
+	if passed > c.limits.Lease/2 || jumped.Abs() > jumpMost {
+		c.log.Warn("this server was paused or its clock was set", "paused_seconds", passed.Seconds(), "jumped_seconds", jumped.Seconds())
+		c.upSince.Store(int64(now.up))
+	}
+}
+
+// heardAll tells whether this Server was up for long enough, without a pause, for every Instance to have reached it.
+func (c *Control) heardAll(now reading) bool {
+	return now.up-time.Duration(c.upSince.Load()) >= c.limits.Lease
 }
 
 // beat renews this Server's own lease and ends the Sessions of Servers that did not.
@@ -97,12 +130,8 @@ func (c *Control) beat(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// endDue ends what waited too long: leases, recovery windows, approvals. A Server ends leases only when it was up long
-// enough itself for every Instance to have reached it.
+// endDue ends what waited too long: leases, recovery windows, approvals. What cannot be ended now holds up nothing else.
 func (c *Control) endDue(ctx context.Context, now time.Time) error {
-	if now.Sub(time.Unix(0, c.upSince.Load())) < c.limits.Lease {
-		return nil
-	}
 	var due []*work.Job
 	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
 		due, err = tx.DueJobs(now, dueAtOnce)
@@ -112,11 +141,11 @@ func (c *Control) endDue(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, j := range due {
-		if err := c.endOne(ctx, j.ID, now); err != nil {
-			return err
+		if err := c.endOne(ctx, j.ID, now); err != nil && ctx.Err() == nil {
+			c.log.Error("could not end what is due", "job_id", j.ID, "job_status", string(j.Status), "error", err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // endOne looks at a due Job again, locked: a heartbeat may have saved it meanwhile.

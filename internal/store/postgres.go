@@ -34,6 +34,7 @@ const (
 // postgresDB is the PostgreSQL backend.
 type postgresDB struct {
 	db     *sql.DB
+	clock  databaseClock
 	closed atomic.Bool
 }
 
@@ -60,7 +61,11 @@ func openPostgres(ctx context.Context, url string, log *slog.Logger) (backend, e
 	if err := preparePostgres(ctx, db, log); err != nil {
 		return nil, errors.Join(unreadyPostgres(config, err), db.Close())
 	}
-	return &postgresDB{db: db}, nil
+	p := &postgresDB{db: db}
+	if _, err := p.now(ctx); err != nil {
+		return nil, errors.Join(unreadyPostgres(config, err), db.Close())
+	}
+	return p, nil
 }
 
 func preparePostgres(ctx context.Context, db *sql.DB, log *slog.Logger) error {
@@ -121,6 +126,7 @@ func (p *postgresDB) try(ctx context.Context, fn func(tx *Tx) error) (again bool
 	}
 	defer func() { _ = db.Rollback() }() // after a commit it does nothing
 	tx := newTx(ctx, db, &postgresDialect, true)
+	tx.now = p.clock.now()
 	err = fn(tx)
 	if err == nil && tx.again { // fn kept the error for itself
 		err = errAgain
@@ -148,7 +154,34 @@ func (p *postgresDB) view(ctx context.Context, fn func(tx *Tx) error) error {
 		return p.begun(err)
 	}
 	defer func() { _ = db.Rollback() }() // it only read
-	return fn(newTx(ctx, db, &postgresDialect, false))
+	tx := newTx(ctx, db, &postgresDialect, false)
+	tx.now = p.clock.now()
+	return fn(tx)
+}
+
+// now asks the database for the time and sets the clock of the transactions by it.
+func (p *postgresDB) now(ctx context.Context) (time.Time, error) {
+	asked := time.Now()
+	var us int64
+	if err := p.db.QueryRowContext(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(&us); err != nil {
+		return time.Time{}, p.begun(err)
+	}
+	p.clock.set(moment(us), asked.Add(time.Since(asked)/2))
+	return p.clock.now(), nil
+}
+
+// databaseClock tells the database's time without asking it: the last answer, and what passed since. A step of this host's own
+// clock does not move it. A suspension of the host does, until the next answer.
+type databaseClock struct{ last atomic.Pointer[answeredTime] }
+
+// answeredTime is what the database's clock said, and when by this host's.
+type answeredTime struct{ database, here time.Time }
+
+func (c *databaseClock) set(database, here time.Time) { c.last.Store(&answeredTime{database, here}) }
+
+func (c *databaseClock) now() time.Time {
+	last := c.last.Load()
+	return last.database.Add(time.Since(last.here)).UTC().Truncate(time.Microsecond)
 }
 
 func (p *postgresDB) ping(ctx context.Context) error {

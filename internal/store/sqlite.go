@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/pressly/goose/v3"
 
@@ -225,6 +226,9 @@ func (db *sqliteDB) ping(ctx context.Context) error {
 		return err
 	})
 }
+
+// now is what newTx takes for the time.
+func (db *sqliteDB) now(context.Context) (time.Time, error) { return time.Now().UTC(), nil }
 
 func (db *sqliteDB) close() error {
 	db.mu.Lock()

@@ -45,6 +45,7 @@ type backend interface {
 	update(ctx context.Context, fn func(tx *Tx) error) error
 	view(ctx context.Context, fn func(tx *Tx) error) error
 	ping(ctx context.Context) error
+	now(ctx context.Context) (time.Time, error)
 	close() error
 }
 
@@ -53,6 +54,11 @@ func (s *Store) Close() error { return s.backend.close() }
 
 // Ping tells whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.backend.ping(ctx) }
+
+// Now is the time by the clock that all transactions go by: that of PostgreSQL, so that Servers that share it agree whatever their
+// own clocks say, and this host's with SQLite. It may jump. Asking PostgreSQL sets the Now of the transactions that follow; between two
+// calls they go by the time that passed since.
+func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.backend.now(ctx) }
 
 // Update runs fn in a transaction that writes and returns when it is durable. fn may be run again
 // when the database asks for it, so it has no effects but on tx, and it does nothing slow: others wait for

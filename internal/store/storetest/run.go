@@ -19,6 +19,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 	suite := map[string]func(t *testing.T, w *world){
 		"transactions": transactions,
+		"clock":        clock,
 		"catalog":      catalogRecords,
 		"tenants":      tenants,
 		"jobs":         jobs,
@@ -176,4 +177,22 @@ func same[T comparable](t *testing.T, what string, got, want T) {
 func sameText(t *testing.T, what string, got, want any) {
 	t.Helper()
 	same(t, what, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
+}
+
+// clock: the store's time and that of its transactions are one.
+func clock(t *testing.T, w *world) {
+	before, err := w.s.Now(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inside time.Time
+	w.view(func(tx *store.Tx) error { inside = tx.Now(); return nil })
+	after, err := w.s.Now(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const loose = 100 * time.Millisecond // the answer of a busy database takes a while
+	if inside.Before(before.Add(-loose)) || inside.After(after.Add(loose)) || inside.Location() != time.UTC {
+		t.Fatalf("the transaction is at %s, between %s and %s", inside, before, after)
+	}
 }
