@@ -3,9 +3,11 @@ package wire
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +36,7 @@ type tuning struct {
 
 func defaultTuning() tuning {
 	return tuning{
-		pingEvery: PingEvery, deadAfter: DeadAfter, closeGrace: 3 * time.Second,
+		pingEvery: PingEvery, deadAfter: DeadAfter, closeGrace: 2 * time.Second,
 		queueBytes: 32 << 20, roomBytes: 1 << 20, frameBytes: 64 << 10,
 	}
 }
@@ -43,6 +45,7 @@ func defaultTuning() tuning {
 // Receive by one goroutine. It must be closed.
 type Conn struct {
 	ws     *websocket.Conn
+	line   net.Conn // below ws and TLS
 	tune   tuning
 	client bool
 	born   time.Time
@@ -62,9 +65,12 @@ type Conn struct {
 	done    chan struct{} // closed when the writer has ended
 }
 
-func newConn(ws *websocket.Conn, client bool, tune tuning) *Conn {
+func newConn(ws *websocket.Conn, line net.Conn, client bool, tune tuning) *Conn {
+	if secured, ok := line.(*tls.Conn); ok {
+		line = secured.NetConn()
+	}
 	c := &Conn{
-		ws: ws, tune: tune, client: client, born: time.Now(),
+		ws: ws, line: line, tune: tune, client: client, born: time.Now(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	ws.SetReadLimit(MaxFrame)
@@ -247,7 +253,8 @@ func (c *Conn) fail(why *CloseError) *CloseError {
 	select {
 	case <-c.done:
 	default:
-		c.late = time.AfterFunc(c.tune.closeGrace, func() { _ = c.ws.CloseNow() })
+		// The library waits twice 5 s for a peer that does not answer, and nothing but this breaks that off.
+		c.late = time.AfterFunc(c.tune.closeGrace, func() { _ = c.line.Close() })
 	}
 	c.mu.Unlock()
 	c.wakeWriter()
@@ -256,7 +263,7 @@ func (c *Conn) fail(why *CloseError) *CloseError {
 
 // Close sends what is queued and then a close frame with the reason, which the peer's Receive
 // returns as a CloseError. A reason longer than a close frame may carry goes ahead in a Goodbye.
-// It returns when the connection is closed, within some seconds. Closing twice is harmless.
+// It returns when the connection is closed, within two seconds. Closing twice is harmless.
 func (c *Conn) Close(code CloseCode, reason string) {
 	if len(reason) > 120 {
 		_ = c.Send(&Goodbye{Reason: reason})

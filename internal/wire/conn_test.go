@@ -263,6 +263,40 @@ func TestHalfOpenIsNoticed(t *testing.T) {
 	server.Close(CloseNormal, "")
 }
 
+// TestCloseDoesNotWaitForTheDead: a peer that answers nothing any more does not hold up the one who closes.
+func TestCloseDoesNotWaitForTheDead(t *testing.T) {
+	tune := defaultTuning()
+	accepted := make(chan *Conn, 1)
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := accept(w, r, tune)
+		accepted <- c
+	}))
+	defer hub.Close()
+	cable := newCable(t, hub.Listener.Addr().String())
+	client, err := dial(t.Context(), DialConfig{URL: "http://" + cable.addr}, tune)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := <-accepted
+	cable.cut()
+	reading := make(chan error, 1)
+	go func() { _, err := client.Receive(context.Background()); reading <- err }() // at one end, and nobody reads at the other
+	var both sync.WaitGroup
+	for _, c := range []*Conn{client, server} {
+		both.Go(func() {
+			began := time.Now()
+			c.Close(CloseNormal, "")
+			if took := time.Since(began); took > 4*time.Second {
+				t.Errorf("closing took %v", took)
+			}
+		})
+	}
+	both.Wait()
+	if err := <-reading; CodeOf(err) != CloseNormal {
+		t.Errorf("the reader got %v", err)
+	}
+}
+
 // cable forwards TCP until it is cut; then it swallows.
 type cable struct {
 	addr string

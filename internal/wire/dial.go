@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,8 +11,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -33,40 +34,6 @@ type DialConfig struct {
 	Instance       string
 }
 
-// HTTPClient makes the client for everything a Runner asks of its Server: HTTP(S)_PROXY and
-// NO_PROXY of the environment are kept, caFile (may be empty) is trusted besides the host's
-// certificate authorities, redirects are not followed.
-func HTTPClient(caFile string) (*http.Client, error) {
-	trust := &tls.Config{MinVersion: tls.VersionTLS12}
-	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "ca_file_unreadable", "the file of certificate authorities %s cannot be read", caFile).
-				WithHint("check Server.CaFile").WithCause(err)
-		}
-		if trust.RootCAs, err = x509.SystemCertPool(); err != nil {
-			trust.RootCAs = x509.NewCertPool()
-		}
-		if !trust.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, "ca_file_empty", "the file %s holds no certificate in PEM form", caFile).
-				WithHint("check Server.CaFile")
-		}
-	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           dialer.DialContext,
-			TLSClientConfig:       trust,
-			TLSHandshakeTimeout:   10 * time.Second,
-			ResponseHeaderTimeout: 20 * time.Second,
-			MaxIdleConns:          1,
-			IdleConnTimeout:       5 * time.Second,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
-}
-
 // Dial opens a Session. Its errors are faults, or a *CloseError when the Server refused with a
 // status that has a close code: 401 is CloseUnauthorized.
 func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
@@ -78,9 +45,11 @@ func dial(ctx context.Context, cfg DialConfig, tune tuning) (*Conn, error) {
 		"organization_id": {cfg.OrganizationID}, "runner_id": {cfg.RunnerID}, "runner_instance": {cfg.Instance},
 	}.Encode()
 	var c *Conn
+	var line net.Conn
 	ready := make(chan struct{})
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { line = got.Conn }})
 	ws, resp, err := websocket.Dial(ctx, target, &websocket.DialOptions{
 		HTTPClient: cfg.HTTPClient,
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + cfg.Token}},
@@ -92,7 +61,7 @@ func dial(ctx context.Context, cfg DialConfig, tune tuning) (*Conn, error) {
 	if err != nil {
 		return nil, dialFailed(cfg.URL, resp, err)
 	}
-	c = newConn(ws, true, tune)
+	c = newConn(ws, line, true, tune)
 	close(ready)
 	return c, nil
 }
@@ -106,7 +75,8 @@ func Upgrade(w http.ResponseWriter, r *http.Request) (*Conn, error) {
 func accept(w http.ResponseWriter, r *http.Request, tune tuning) (*Conn, error) {
 	var c *Conn
 	ready := make(chan struct{})
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+	catch := &catcher{ResponseWriter: w}
+	ws, err := websocket.Accept(catch, r, &websocket.AcceptOptions{
 		OnPingReceived: func(context.Context, []byte) bool {
 			<-ready
 			c.touch()
@@ -116,9 +86,22 @@ func accept(w http.ResponseWriter, r *http.Request, tune tuning) (*Conn, error) 
 	if err != nil {
 		return nil, fmt.Errorf("accepting a Session: %w", err)
 	}
-	c = newConn(ws, false, tune)
+	c = newConn(ws, catch.line, false, tune)
 	close(ready)
 	return c, nil
+}
+
+// catcher keeps the connection that a request came on, which the library does not give out.
+type catcher struct {
+	http.ResponseWriter
+	line net.Conn
+}
+
+// Hijack takes the connection out of the HTTP server.
+func (c *catcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	line, buffered, err := http.NewResponseController(c.ResponseWriter).Hijack()
+	c.line = line
+	return line, buffered, err
 }
 
 func dialFailed(base string, resp *http.Response, err error) error {
@@ -138,18 +121,33 @@ func refused(base string, resp *http.Response, body []byte) error {
 	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized:
 		return &CloseError{Code: CloseUnauthorized, Reason: told.Detail}
-	case status == http.StatusTooManyRequests || status >= 500:
-		f := fault.New(fault.Unavailable, "server_unavailable", "the Server at %s cannot serve now (HTTP status %d)", base, status)
+	case told.Detail != "" && status >= 500 || mayPass(status):
+		f := unavailable(base, status)
 		if told.Detail == "" || told.Code == "" {
 			return f
 		}
 		return fault.New(fault.Unavailable, told.Code, "%s: %s", f.Message, told.Detail).WithHint("%s", told.Hint)
 	case told.Detail != "":
 		return told.fault(status)
+	case saysTLS(string(body)):
+		return wrongScheme(base)
 	case status >= 300 && status < 400:
 		return notLegwork(base).WithHint("it redirects to %s: set Server.Url to where the Server is", cut(resp.Header.Get("Location"), 200))
 	}
 	return notLegwork(base)
+}
+
+func unavailable(base string, status int) *fault.Fault {
+	return fault.New(fault.Unavailable, "server_unavailable", "the Server at %s cannot serve now (HTTP status %d)", base, status)
+}
+
+// mayPass tells the statuses with which a proxy stands in for a Server that is away for a while.
+func mayPass(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // problem is an RFC 9457 answer as a Server of ours gives it.
@@ -193,8 +191,34 @@ func notLegwork(base string) *fault.Fault {
 		WithHint("check Server.Url: it is the Server's base URL, without a path behind it")
 }
 
+// WrongScheme is the code of the fault for http where https is spoken, or the reverse.
+const WrongScheme = "wrong_scheme"
+
+func wrongScheme(base string) *fault.Fault {
+	scheme, rest, _ := strings.Cut(base, "://")
+	if scheme == "https" {
+		return fault.New(fault.Unsupported, WrongScheme, "what answers at %s speaks http, not https", base).
+			WithHint("set Server.Url to http://%s, or have the Server speak TLS (--tls-cert, --tls-key)", rest)
+	}
+	return fault.New(fault.Unsupported, WrongScheme, "what answers at %s speaks https, not http", base).
+		WithHint("set Server.Url to https://%s", rest)
+}
+
+// saysTLS tells by the body of an answer that plain HTTP came to a door for TLS: the sentences of Go and of nginx.
+func saysTLS(body string) bool {
+	return strings.Contains(body, "HTTP request to an HTTPS server") || strings.Contains(body, "plain HTTP request was sent to HTTPS port")
+}
+
+// isAlert tells that the answer to plain HTTP was an alert of TLS, which the client quotes as a malformed answer.
+func isAlert(err error) bool {
+	return strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`)
+}
+
 // unreachable gives the meaning of an error of the network.
 func unreachable(base string, err error) error {
+	if errors.Is(err, http.ErrSchemeMismatch) || isAlert(err) {
+		return wrongScheme(base).WithCause(err)
+	}
 	reason := err
 	var outer *url.Error
 	if errors.As(err, &outer) {
@@ -202,11 +226,11 @@ func unreachable(base string, err error) error {
 	}
 	f := fault.New(fault.Unavailable, "server_unreachable", "cannot reach the Server at %s: %v", base, reason).WithCause(err)
 	var authority x509.UnknownAuthorityError
-	if errors.As(err, &authority) {
-		return f.WithHint("set Server.CaFile to the certificate of the authority that signed the Server's")
-	}
 	var plain tls.RecordHeaderError
-	if errors.As(err, &plain) {
+	switch {
+	case errors.As(err, &authority):
+		return f.WithHint("set Server.CaFile to the certificate of the authority that signed the Server's")
+	case errors.As(err, &plain):
 		return f.WithHint("the Server does not speak TLS there: is it http instead of https?")
 	}
 	return f

@@ -78,6 +78,8 @@ func readToken(base string, resp *http.Response, body []byte, asked time.Time) (
 		return Token{Value: answer.AccessToken, Expires: asked.Add(life)}, nil
 	case readable && answer.Error != "" && resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests:
 		return Token{}, loginRefused(answer.Error, cut(answer.Description, 300))
+	case readable && answer.Error != "":
+		return Token{}, unavailable(base, resp.StatusCode)
 	}
 	err := refused(base, resp, body)
 	if CodeOf(err) == CloseUnauthorized {

@@ -1,8 +1,15 @@
 package wire
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -61,6 +68,9 @@ func TestTokenErrorsSayWhatTheyMean(t *testing.T) {
 		{"a web page", 200, asHTML, `<html>hello</html>`, fault.Unsupported, NotLegwork, false},
 		{"not found", 404, asHTML, `<html>404</html>`, fault.Unsupported, NotLegwork, false},
 		{"other JSON", 200, asJSON, `{"hello":"world"}`, fault.Unsupported, NotLegwork, false},
+		{"not implemented", 501, asHTML, `<html>`, fault.Unsupported, NotLegwork, false},
+		{"an error page", 500, asHTML, `<html>`, fault.Unsupported, NotLegwork, false},
+		{"a Server in trouble", 500, asProblem, `{"detail":"something went wrong","code":"internal"}`, fault.Unavailable, "internal", true},
 		{"redirect", 302, asHTML, ``, fault.Unsupported, NotLegwork, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,4 +146,95 @@ func TestCAFile(t *testing.T) {
 	if _, err := HTTPClient(filepath.Join(t.TempDir(), "missing")); fault.Code(err) != "ca_file_unreadable" {
 		t.Errorf("missing file: %v", err)
 	}
+}
+
+// TestSchemeIsNamed: http where https is spoken, and the reverse.
+func TestSchemeIsNamed(t *testing.T) {
+	secured := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secured.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	alerting, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alerting.Close()
+	go func() { // answers plain HTTP as programs outside of Go do
+		for {
+			conn, err := alerting.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1024))
+			_, _ = conn.Write([]byte{0x15, 0x03, 0x01, 0, 2, 2, 70})
+			_ = conn.Close()
+		}
+	}()
+	host := func(s *httptest.Server) string { return s.Listener.Addr().String() }
+	for url, hint := range map[string]string{
+		"http://" + host(secured):            "https://" + host(secured),
+		"https://" + host(plain):             "http://" + host(plain),
+		"http://" + alerting.Addr().String(): "https://" + alerting.Addr().String(),
+	} {
+		_, err := FetchToken(t.Context(), client(t, ""), url, Client{})
+		if f := fault.Of(err); f.Code != WrongScheme || f.Retryable() || !strings.Contains(f.Hint, hint) {
+			t.Errorf("%s: got %s %v, hint %q", url, f.Code, err, f.Hint)
+		}
+	}
+}
+
+// TestCAFileIsReadAgain: a new authority is trusted without a restart, and a file that is gone for a moment does no harm.
+func TestCAFileIsReadAgain(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Connection", "close")
+		_, _ = io.WriteString(w, `{"access_token":"abc","expires_in":600}`)
+	}))
+	defer server.Close()
+	right := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	put := func(content []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(otherAuthority(t))
+	c := client(t, file)
+	ask := func() error {
+		_, err := FetchToken(t.Context(), c, server.URL, Client{})
+		return err
+	}
+	if err := ask(); !strings.Contains(fault.Of(err).Hint, "CaFile") {
+		t.Fatalf("another authority: got %v", err)
+	}
+	put(right)
+	if err := ask(); err != nil {
+		t.Errorf("the file was changed: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(); err != nil {
+		t.Errorf("the file is gone: %v", err)
+	}
+	put([]byte("half a certi"))
+	if err := ask(); err != nil {
+		t.Errorf("the file is being written: %v", err)
+	}
+}
+
+func otherAuthority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "other"}, IsCA: true,
+		NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, text, text, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
