@@ -15,7 +15,7 @@ import (
 var (
 	codeSpan   = regexp.MustCompile("`+([^`]+)`+")
 	link       = regexp.MustCompile(`\]\(([^)\s]+)[^)]*\)`)
-	repoPath   = regexp.MustCompile(`^(?:\./)?(cmd|internal|docs|examples|scripts|tools|\.ci)(/[\w.*-]+)*/?$`)
+	repoPath   = regexp.MustCompile(`^(?:\./)?(cmd|internal|deploy|docs|examples|scripts|tools|\.ci)(/[\w.*-]+)*/?$`)
 	rootFile   = regexp.MustCompile(`^(Makefile|LICENSE|go\.mod|go\.sum|[A-Z][A-Z_]+\.md)$`)
 	makeTarget = regexp.MustCompile(`\bmake ([a-z][a-z-]*)`)
 )

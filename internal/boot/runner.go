@@ -40,7 +40,7 @@ func RunRunner(ctx context.Context, settings RunnerSettings, signals <-chan os.S
 			}
 		}
 	}()
-	return r.Run(ctx)
+	return withListener(ctx, settings.Runner.Listen, r, log, r.Run)
 }
 
 func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config {

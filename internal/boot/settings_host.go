@@ -1,8 +1,10 @@
 package boot
 
 import (
+	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,4 +69,18 @@ func (p PolicySettings) policy() runner.Policy {
 // prune gives the settings as the Runner takes them.
 func (w WorkingDirectorySettings) prune() runner.Prune {
 	return runner.Prune{MaxAge: time.Duration(w.MaxAgeDays) * 24 * time.Hour, MaxBytes: int64(w.MaxSizeMiB) << 20, LocalState: w.PruneLocalState}
+}
+
+func (s *RunnerSettings) checkListen(problem report) {
+	if s.Runner.Listen == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(s.Runner.Listen)
+	if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil {
+		problem("Runner.Listen", "must be an address and a port such as 127.0.0.1:9464 or :9464")
+		return
+	}
+	if host == "" { // what it tells is not for everybody
+		s.Runner.Listen = net.JoinHostPort("127.0.0.1", port)
+	}
 }

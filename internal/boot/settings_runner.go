@@ -82,6 +82,8 @@ type RunnerSection struct {
 	Credentials CredentialsSettings `json:"Credentials"`
 	// Most Jobs that this Instance works on at once.
 	Capacity int `json:"Capacity" jsonschema:"minimum=1,maximum=1000"`
+	// Address and port for /healthz and Prometheus /metrics. Without an address: loopback alone. Empty: no listener.
+	Listen string `json:"Listen"`
 	// Labels of this Instance, at most 100. A Module can ask for them.
 	Labels map[string]string `json:"Labels"`
 
@@ -211,6 +213,7 @@ func (s *RunnerSettings) finish(h *host, problem report) {
 	s.checkServer(h, problem)
 	s.checkPlaces(h, problem)
 	s.checkPolicy(problem)
+	s.checkListen(problem)
 }
 
 func (s *RunnerSettings) checkIdentity(problem report) {

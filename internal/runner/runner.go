@@ -51,6 +51,7 @@ type Runner struct {
 	resting  bool                   // the Server wants it to take no Job
 	ending   work.CancelMode        // of CancelAll
 	changed  chan struct{}          // holds one; something of the above changed
+	tally    tally
 }
 
 // New makes a Runner. Nothing is touched before Run.
@@ -199,6 +200,7 @@ func (r *Runner) stayConnected(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		welcomed, err := r.session(ctx)
+		p.known = p.known || r.token.Value != ""
 		if ctx.Err() != nil {
 			break
 		}

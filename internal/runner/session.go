@@ -126,6 +126,7 @@ func (r *Runner) join(l *link, m *wire.Welcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.link = l
+	r.tally.sessions++
 	r.resting = false
 	clear(r.reserved)
 	for i := range m.Jobs {

@@ -174,6 +174,7 @@ func (r *Runner) finish(st *step, result work.StepResult, note resultNote) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st.result, st.running, st.command = &result, false, ""
+	r.tally.finish(result.Status)
 	if note.Dir != "" {
 		j.source, j.commit = note.Dir, result.Commit
 	}
