@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,8 +93,36 @@ func TestPace(t *testing.T) {
 		if _, final := p.next(rival, false, 0); final == nil || final.Kind != fault.Conflict || final.Hint == "" {
 			t.Errorf("a rival that stays: %v", final)
 		}
+		if _, final := new(pace).next(fault.New(fault.Unsupported, wire.WrongScheme, "x"), false, 0); final == nil {
+			t.Error("a wrong scheme is tried for ever")
+		}
+		for range 20 {
+			if wait, _ := p.next(lost, false, 0); wait > 10*time.Second {
+				t.Fatalf("a mended network is not used for %v", wait)
+			}
+		}
 		if _, final := p.next(fault.New(fault.Unsupported, wire.NotLegwork, "x"), false, 0); final != nil {
 			t.Errorf("a Server that was there before and is not now: %v", final)
 		}
 	})
+}
+
+// TestServerThatAnsweredIsTriedAgain: what gave a token is a Server of ours, whatever stands in its place for a while.
+func TestServerThatAnsweredIsTriedAgain(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	var hub atomic.Int32
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == wire.HubPath && hub.Add(1) == 1 {
+			w.WriteHeader(http.StatusNotImplemented)
+			return
+		}
+		s.http.Config.Handler.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	cfg.ServerURL = front.URL
+	r := start(t, cfg)
+	s.wait("a Session", func() bool { return s.conn != nil })
+	s.cut()
+	r.leave(t)
 }

@@ -14,13 +14,13 @@ import (
 // its half and itself, so that a thousand Runners do not come back at once.
 const (
 	firstWait = 500 * time.Millisecond
-	lastWait  = 30 * time.Second
+	lastWait  = 10 * time.Second // a network that was mended is used soon
 )
 
 // pace decides what follows the end of a Session.
 type pace struct {
 	failures int
-	known    bool      // this Server has welcomed this Runner before
+	known    bool      // this Server has given this Runner a token or a welcome before
 	rivals   time.Time // since when another process holds the Instance's name
 	logins   int       // tokens refused in a row
 }
@@ -52,7 +52,7 @@ func (p *pace) final(err error, now time.Time) *fault.Fault {
 	switch {
 	case f.Kind == fault.Unauthenticated, f.Kind == fault.Forbidden, f.Kind == fault.Invalid, f.Kind == fault.NotFound:
 		return f
-	case f.Code == wire.NotLegwork && !p.known: // a Server that was there may be behind a proxy that has lost it
+	case (f.Code == wire.NotLegwork || f.Code == wire.WrongScheme) && !p.known: // a Server that was there may be behind a proxy that has lost it
 		return f
 	}
 	return nil
