@@ -74,6 +74,11 @@ func (s *Server) applyManifest(ctx context.Context, actor catalog.Actor, in *man
 		return nil, err
 	}
 	manifest, err := catalog.ParseManifest(files)
+	if fault.Code(err) == "manifest_invalid" { // what could be read is looked at as well, to name every problem at once
+		if _, all := s.Control.ApplyManifest(ctx, actor, manifest, true); fault.Code(all) == "manifest_invalid" {
+			err = all
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

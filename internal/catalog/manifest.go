@@ -34,7 +34,8 @@ type Position struct {
 type Declared[T any] struct {
 	Spec T `json:"spec"`
 	Position
-	lines map[string]int // by field
+	lines  map[string]int // by field
+	broken bool           // some of it could not be read: what it lacks may be there
 }
 
 // At gives the place of a field, such as "inputs[2].module", or the nearest above it that is known.
@@ -55,6 +56,9 @@ type Manifest struct {
 	Runners     []Declared[RunnerSpec]
 	Modules     []Declared[ModuleSpec]
 	Assignments []Declared[AssignmentSpec]
+
+	problems []fault.Problem // of the documents by themselves, found while they were read
+	lost     map[Kind]bool   // kinds of which a document could not be read so far that its path is known
 }
 
 // Len gives the number of documents.
@@ -68,6 +72,9 @@ func (m Manifest) Len() int {
 // documents, parted by ---. YAML is understood as version 1.2 has it (yes and 010 are text, or
 // refused where that is in doubt), with anchors and merge keys. Files without any document declare
 // nothing, which is no problem.
+//
+// With problems of code manifest_invalid it gives what could be read, too, which is not to be applied: Plan
+// refuses it, and names beside these problems those of what the documents say of one another.
 func ParseManifest(files []ManifestFile) (Manifest, error) {
 	if err := checkSizes(files); err != nil {
 		return Manifest{}, err
@@ -79,10 +86,8 @@ func ParseManifest(files []ManifestFile) (Manifest, error) {
 		}
 	}
 	p.problems = append(p.problems, duplicates(p.manifest)...)
-	if err := manifestFault(p.problems); err != nil {
-		return Manifest{}, err
-	}
-	return p.manifest, nil
+	p.manifest.problems = p.problems
+	return p.manifest, manifestFault(slices.Clone(p.problems))
 }
 
 func checkSizes(files []ManifestFile) error {

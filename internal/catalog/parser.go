@@ -28,6 +28,7 @@ func (p *parser) file(f ManifestFile) {
 	for doc, problem := range readDocuments(f) {
 		if problem != nil {
 			p.problems = append(p.problems, *problem)
+			p.lose(Kinds...)
 		} else {
 			p.documents++
 		}
@@ -35,6 +36,7 @@ func (p *parser) file(f ManifestFile) {
 			p.add(f.Name, doc.line, "", "is one document more than the %d that a manifest may have", MaxDocuments)
 		}
 		if p.documents > MaxDocuments || len(p.problems) > maxProblems {
+			p.lose(Kinds...)
 			return
 		}
 		if problem == nil {
@@ -49,14 +51,27 @@ func (p *parser) document(doc document) {
 	entries, ok := d.entries(doc.root, "")
 	if ok {
 		p.declare(d, entries)
+	} else {
+		p.lose(Kinds...)
 	}
 	p.problems = append(p.problems, d.problems...)
+}
+
+// lose notes that documents of these kinds may be there that are not known.
+func (p *parser) lose(kinds ...Kind) {
+	if p.manifest.lost == nil {
+		p.manifest.lost = map[Kind]bool{}
+	}
+	for _, kind := range kinds {
+		p.manifest.lost[kind] = true
+	}
 }
 
 // declare decodes a document into the Spec of its kind.
 func (p *parser) declare(d *decoder, entries []entry) {
 	kind, ok := d.kind(entries)
 	if !ok {
+		p.lose(Kinds...)
 		return
 	}
 	m := &p.manifest
@@ -71,6 +86,9 @@ func (p *parser) declare(d *decoder, entries []entry) {
 		declare(d, entries, &m.Modules)
 	case KindAssignment:
 		declare(d, entries, &m.Assignments)
+	}
+	if d.stopped || d.reported("name") || d.reported("stack") || d.reported("namespace") {
+		p.lose(kind)
 	}
 }
 
@@ -87,6 +105,7 @@ func declare[T specification](d *decoder, entries []entry, list *[]Declared[T]) 
 			}
 		}
 	}
+	declared.broken = len(d.problems) > 0
 	*list = append(*list, declared)
 }
 

@@ -67,8 +67,7 @@ func (c Changes) Count(action Action) int {
 // there is none to keep, that is a problem.
 func Plan(current Snapshot, m Manifest) (Changes, error) {
 	m, lost := current.keep(m)
-	problems := slices.Concat(lost, specProblems(m.Stacks), specProblems(m.Namespaces), specProblems(m.Runners),
-		specProblems(m.Modules), specProblems(m.Assignments), duplicates(m))
+	problems := slices.Concat(lost, m.ownProblems())
 	after := current.with(m)
 	t := newTree(after, m)
 	if err := manifestFault(append(problems, t.check()...)); err != nil {
@@ -86,6 +85,15 @@ func Plan(current Snapshot, m Manifest) (Changes, error) {
 		changesOf(KindAssignment, current.Assignments, m.Assignments, func(c *Change, s AssignmentSpec) { c.Assignment = &s }),
 	)
 	return changes, nil
+}
+
+// ownProblems are those of the documents by themselves: what was found while they were read, or what is found now.
+func (m Manifest) ownProblems() []fault.Problem {
+	if len(m.problems) > 0 {
+		return slices.Clone(m.problems)
+	}
+	return slices.Concat(specProblems(m.Stacks), specProblems(m.Namespaces), specProblems(m.Runners),
+		specProblems(m.Modules), specProblems(m.Assignments), duplicates(m))
 }
 
 func specProblems[T specification](list []Declared[T]) []fault.Problem {

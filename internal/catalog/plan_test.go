@@ -209,3 +209,47 @@ func TestPlanChecksSpecsThatCameWithoutAFile(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 }
+
+// TestProblemsOfEveryKindAreNamedTogether mixes what is wrong with documents by themselves and with what they say
+// of one another, and expects nothing that follows from another problem alone.
+func TestProblemsOfEveryKindAreNamedTogether(t *testing.T) {
+	const script = "script: {run: 'true'}"
+	text := small + "---\n" +
+		"{kind: Module, stack: prod, namespace: net, name: a, engine: script, " + script + ", inputs: [{name: x, from: output, module: b, output: o}]}\n---\n" +
+		"{kind: Module, stack: prod, namespace: net, name: b, engine: script, " + script + ", inputs: [{name: x, from: output, module: a, output: o}]}\n---\n" +
+		"{kind: Module, stack: prod, namespace: net, name: c, engine: script, " + script + ", inputs: [{name: x, from: output, module: other/net/a, output: o}]}\n---\n" +
+		"{kind: Namespace, stack: nowhere, name: net}\n---\n" +
+		"{kind: Module, stack: prod, namespace: net, name: d, engine: 5, " + script + ", runner: nobody}\n"
+	m, err := parse(t, text)
+	if fault.Code(err) != "manifest_invalid" {
+		t.Fatal(err)
+	}
+	alone := len(fault.Of(err).Details)
+	_, err = catalog.Plan(catalog.Snapshot{}, m)
+	got := details(err)
+	for _, want := range []string{"in a circle", "other/net/a", "there is no Stack \"nowhere\"", "wants a text", "there is no Runner \"nobody\""} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%q is named %d times", want, strings.Count(got, want))
+		}
+	}
+	if n := len(fault.Of(err).Details); alone != 2 || n != 5 {
+		t.Errorf("%d problems by themselves, %d together:\n%s", alone, n, got)
+	}
+}
+
+// TestUnreadDocumentsAreNotMissed has no reference reported that a document may meet which could not be read.
+func TestUnreadDocumentsAreNotMissed(t *testing.T) {
+	for name, broken := range map[string]string{
+		"kind":   "{kind: Stak, name: prod}",
+		"yaml":   "kind: Stack\nname: [prod",
+		"shape":  "{kind: Stack, name: {prod: 1}}",
+		"a list": "[1, 2]",
+	} {
+		m, err := parse(t, broken+"\n---\n{kind: Namespace, stack: prod, name: net, defaults: {engine: script}}\n---\n"+
+			"{kind: Module, stack: prod, namespace: net, name: a, script: {run: 'true'}}\n")
+		before := details(err)
+		if _, err = catalog.Plan(catalog.Snapshot{}, m); details(err) != before || before == "" {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, details(err), before)
+		}
+	}
+}

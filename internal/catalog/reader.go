@@ -33,9 +33,9 @@ func readDocuments(f ManifestFile) iter.Seq2[document, *fault.Problem] {
 	return readYAML(f.Name, data)
 }
 
-// isJSON tells whether a file of another name is a sequence of JSON objects.
+// isJSON tells whether a file of another name is a sequence of JSON objects, or of lists of them.
 func isJSON(data []byte) bool {
-	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+	if begin := bytes.TrimSpace(data); len(begin) == 0 || begin[0] != '{' && begin[0] != '[' {
 		return false
 	}
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"legwork/internal/fault"
 	"legwork/internal/graph"
@@ -95,7 +97,7 @@ func references[T any](t *tree, d Declared[T], field, stack, namespace string, i
 }
 
 func exists[T any](t *tree, at Position, field string, kind Kind, path string, all map[string]T) bool {
-	if _, ok := all[path]; ok || path == "" {
+	if _, ok := all[path]; ok || path == "" || t.manifest.lost[kind] || t.manifest.names(at, field) {
 		return ok
 	}
 	suggestion := ""
@@ -104,6 +106,13 @@ func exists[T any](t *tree, at Position, field string, kind Kind, path string, a
 	}
 	t.add(at, field, "there is no %s %s%s", kind, brief(path), suggestion)
 	return false
+}
+
+// names tells whether a problem of the field at this place was found while the manifest was read.
+func (m Manifest) names(at Position, field string) bool {
+	return slices.ContainsFunc(m.problems, func(p fault.Problem) bool {
+		return p.File == at.File && p.Line == at.Line && (p.Field == field || strings.HasPrefix(field, p.Field+"."))
+	})
 }
 
 // engines checks the Modules that the manifest declares or gives new Defaults: with those, each has an
@@ -119,7 +128,7 @@ func (t *tree) engines() {
 			}
 			return n.At("defaults.engine"), "defaults.engine"
 		}
-		if _, ok := t.namespaces[NamespacePath(e.Stack, e.Namespace)]; !ok || (!own && !inherits) {
+		if _, ok := t.namespaces[NamespacePath(e.Stack, e.Namespace)]; !ok || (!own && !inherits) || d.broken || n.broken {
 			continue // without its Namespace, which is said already, nothing is known of its engine
 		}
 		if e.Engine == "" {

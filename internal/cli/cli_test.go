@@ -132,7 +132,7 @@ func TestExitStatusAndErrors(t *testing.T) {
 		{"manifest apply " + dir + "/none.yaml", "", 2, "is not there"},
 		{"manifest apply " + broken, "", 2, broken + ":2: name"},
 		{"manifest apply " + large, "", 2, "larger than"},
-		{"manifest apply " + empty, "", 2, "holds no manifest"},
+		{"manifest apply " + empty, "", 2, "nothing is declared there"},
 		{"server --set nonsense", "", 2, "key=value"},
 		{"module list", "LEGWORK_TOKEN=", 3, "needs a token"},
 		{"module list", "LEGWORK_TOKEN=lw_wrong", 3, "not one that this Server knows"},
@@ -394,11 +394,11 @@ func TestProgramsGetTheirSettings(t *testing.T) {
 	if r.status != 2 || !strings.Contains(r.err, "a.json:3: x") || !strings.Contains(r.err, "y: z") {
 		t.Errorf("%+v", r)
 	}
-	if fmt.Sprint(got) != "{a.json map[a:b=c data:./d lease:90s listen::1]}" {
+	if fmt.Sprint(got) != "{a.json map[a:b=c data:./d lease:90s listen::1] map[data:--data listen:--listen]}" {
 		t.Errorf("%v", got)
 	}
 	s.run("runner", "start", "--config", "r.json", "--capacity", "3")
-	if fmt.Sprint(got) != "{r.json map[Runner.Capacity:3]}" {
+	if fmt.Sprint(got) != "{r.json map[Runner.Capacity:3] map[Runner.Capacity:--capacity]}" {
 		t.Errorf("%v", got)
 	}
 	if r := s.ok("schema", "manifest"); r.out != "manifest" {

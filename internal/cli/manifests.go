@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,7 @@ import (
 )
 
 func (a *app) manifestCommand() *cobra.Command {
-	showSensitive := false
+	showSensitive, as := false, asYAML
 	export := &cobra.Command{
 		Use: "export", Short: "Print everything that is declared, as a manifest", Args: exactly(),
 		Long: "Print everything that is declared, as a manifest. Applying it changes nothing.\n" +
@@ -32,13 +33,51 @@ func (a *app) manifestCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if as == asJSON {
+				return manifestJSON(a.Out, text)
+			}
 			_, err = a.Out.Write(text)
 			return err
 		},
 	}
 	export.Flags().BoolVar(&showSensitive, "show-sensitive", false, "with the values of sensitive Inputs; it leaves an event")
+	export.Flags().VarP(formatOf{&as, []format{asYAML, asJSON}}, "output", "o", "yaml or json: a list of documents")
+	_ = export.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml", "json"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return parent("manifest", "Manifests: what is declared", a.manifestSend("apply", false, "Create or change what a manifest declares, all of it or nothing"),
 		a.manifestSend("diff", true, "Say what apply would do"), export)
+}
+
+// manifestJSON writes a manifest of YAML documents as a list in JSON, which is a manifest, too.
+func manifestJSON(w io.Writer, text []byte) error {
+	m, err := catalog.ParseManifest([]catalog.ManifestFile{{Name: "export.yaml", Data: text}})
+	if err != nil {
+		return fault.New(fault.Unsupported, "answer_unreadable", "the Server's manifest cannot be read").
+			WithHint("use -o yaml, and look whether Server and command line are of one version").WithCause(err)
+	}
+	s := m.Snapshot()
+	list, err := documents(catalog.KindStack, s.Stacks, []json.RawMessage{}, nil)
+	list, err = documents(catalog.KindNamespace, s.Namespaces, list, err)
+	list, err = documents(catalog.KindRunner, s.Runners, list, err)
+	list, err = documents(catalog.KindModule, s.Modules, list, err)
+	if list, err = documents(catalog.KindAssignment, s.Assignments, list, err); err != nil {
+		return err
+	}
+	return writeJSON(w, list)
+}
+
+// documents adds Specs as documents of a kind, unless there was an error before.
+func documents[T any](kind catalog.Kind, specs []T, list []json.RawMessage, err error) ([]json.RawMessage, error) {
+	for _, spec := range specs {
+		if err != nil {
+			break
+		}
+		var text []byte
+		if text, err = json.Marshal(spec); err != nil {
+			break
+		}
+		list = append(list, append([]byte(`{"kind":"`+string(kind)+`",`), text[1:]...))
+	}
+	return list, err
 }
 
 func (a *app) manifestSend(verb string, dryRun bool, short string) *cobra.Command {
@@ -56,10 +95,20 @@ func (a *app) manifestSend(verb string, dryRun bool, short string) *cobra.Comman
 			if err != nil {
 				return err
 			}
-			if _, err := catalog.ParseManifest(files); err != nil {
-				return err
+			manifest, broken := catalog.ParseManifest(files)
+			if broken != nil && fault.Code(broken) != "manifest_invalid" {
+				return broken
+			}
+			if broken == nil && manifest.Len() == 0 {
+				return declaresNothing(args...)
 			}
 			client, err := a.client()
+			if err == nil && broken != nil { // the Server names besides what is wrong between the documents
+				_, err = client.ApplyManifest(cmd.Context(), files, true)
+			}
+			if broken != nil && fault.Code(err) != "manifest_invalid" {
+				return broken
+			}
 			if err != nil {
 				return err
 			}
@@ -153,9 +202,15 @@ func (r *manifestReader) add(path string) error {
 		return r.open(name)
 	})
 	if err == nil && len(r.files) == before {
-		return fault.New(fault.Invalid, "manifest_empty", "the folder %s holds no manifest", path).WithHint("manifests are named *.yaml, *.yml or *.json")
+		return declaresNothing(path)
 	}
 	return err
+}
+
+// declaresNothing is the error for files and folders without a single document.
+func declaresNothing(paths ...string) error {
+	return fault.New(fault.Invalid, "manifest_empty", "%s: nothing is declared there", strings.Join(paths, " ")).
+		WithHint("a manifest is YAML or JSON documents that begin with a kind; in a folder, files named *.yaml, *.yml or *.json")
 }
 
 func unreadable(path string, err error) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -35,6 +36,30 @@ func (f *format) Set(text string) error {
 }
 func (f *format) String() string { return string(*f) }
 func (f *format) Type() string   { return "format" }
+
+// formatOf is the value of a flag that takes some formats only.
+type formatOf struct {
+	*format
+	allowed []format
+}
+
+// Set takes one of the allowed formats.
+func (f formatOf) Set(text string) error {
+	if !slices.Contains(f.allowed, format(text)) {
+		return fmt.Errorf("want %s", join(f.allowed, " or "))
+	}
+	*f.format = format(text)
+	return nil
+}
+
+// join writes words one after the other.
+func join[T ~string](words []T, between string) string {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = string(word)
+	}
+	return strings.Join(texts, between)
+}
 
 // withFormat gives a command the flag -o.
 func (a *app) withFormat(cmd *cobra.Command) *cobra.Command {
