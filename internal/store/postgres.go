@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -95,10 +96,23 @@ func unreadyPostgres(config *pgx.ConnConfig, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
+	at := fmt.Sprintf("%s:%d", config.Host, config.Port)
+	say := func(code, sentence, hint string, args ...any) error {
+		return fault.New(fault.Unavailable, code, sentence, args...).WithHint("%s", hint).WithCause(err)
+	}
+	var answer *pgconn.PgError
+	switch {
+	case !errors.As(err, &answer):
+	case answer.Code == "3D000":
+		return say("database_missing", "PostgreSQL at %s has no database %q", "make it there (createdb), or correct the name in the URL of the database", at, config.Database)
+	case answer.Code == "28P01":
+		return say("database_login", "PostgreSQL at %s refuses the password of user %q", "check the user and the password in the URL of the database", at, config.User)
+	case strings.HasPrefix(answer.Code, "28"):
+		return say("database_login", "PostgreSQL at %s does not let user %q in", "check the user in the URL of the database, and the rules in pg_hba.conf", at, config.User)
+	}
 	var refused *pgconn.ConnectError
 	if errors.As(err, &refused) || postgresTrouble(err) == unreachable {
-		return fault.New(fault.Unavailable, "database_unreachable", "PostgreSQL at %s:%d does not let this program in", config.Host, config.Port).
-			WithHint("check the host, the user, the password and the name of the database in its URL").WithCause(err)
+		return say("database_unreachable", "PostgreSQL at %s cannot be reached", "look whether it runs there, and check the host, the port and sslmode in the URL of the database", at)
 	}
 	return fmt.Errorf("open the PostgreSQL database: %w", err)
 }

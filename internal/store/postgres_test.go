@@ -50,8 +50,15 @@ func TestPostgresRefuses(t *testing.T) {
 	openAt(t, url)
 	onPostgres(t, url, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
 	refused(t, url, "database_newer")
-	refused(t, strings.Replace(url, "legwork_", "missing_", 1), "database_unreachable")
-	refused(t, "postgres://u:hunter2@127.0.0.1:1/x", "database_unreachable")
+	if f := refused(t, strings.Replace(url, "legwork_", "missing_", 1), "database_missing"); !strings.Contains(f.Message, "missing_") || f.Hint == "" {
+		t.Errorf("a database that is not there: %s (%s)", f.Message, f.Hint)
+	}
+	if f := refused(t, strings.Replace(url, "://", "://stranger-", 1), "database_login"); !strings.Contains(f.Message, "stranger-") || f.Hint == "" {
+		t.Errorf("a user that is not let in: %s (%s)", f.Message, f.Hint)
+	}
+	if f := refused(t, "postgres://u:hunter2@127.0.0.1:1/x", "database_unreachable"); strings.Contains(f.Message+f.Hint, "hunter2") || !strings.Contains(f.Message, "127.0.0.1:1") {
+		t.Errorf("nobody listens: %s (%s)", f.Message, f.Hint)
+	}
 	if f := refused(t, "postgres://u:hunter2@host:port/x", "database_url"); strings.Contains(f.Message+f.Hint, "hunter2") {
 		t.Errorf("the password is shown: %s, %s", f.Message, f.Hint)
 	}
