@@ -195,7 +195,7 @@ func TestIssueAndAuthenticate(t *testing.T) {
 	if err := st.Update(ctx, func(tx *store.Tx) error { return tx.DeletePrincipal(p.OrganizationID, p.ID) }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, st, dir).Authenticate(ctx, token.Text); fault.Code(err) != "principal_gone" {
+	if _, err := open(t, st, dir).Authenticate(ctx, token.Text); fault.Code(err) != "credential_gone" {
 		t.Errorf("a token of a principal that is gone: %v", err)
 	}
 	now := time.Now()
@@ -209,10 +209,11 @@ func TestIssueAndAuthenticate(t *testing.T) {
 func TestForgedTokens(t *testing.T) {
 	st := openStore(t)
 	a := open(t, st, t.TempDir())
-	p, _, _ := runnerPrincipal(t, st, "edge")
+	p, credential, _ := runnerPrincipal(t, st, "edge")
 	good := claims{
 		RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{issuer}, Subject: p.ID, ExpiresAt: jwt.NewNumericDate(time.Now().Add(time.Hour))},
 		Organization:     p.OrganizationID,
+		Credential:       credential.ID,
 	}
 	signed := func(method jwt.SigningMethod, key any, change func(*claims)) string {
 		c := good
@@ -237,6 +238,7 @@ func TestForgedTokens(t *testing.T) {
 		"no end":             signed(jwt.SigningMethodHS256, a.signing, func(c *claims) { c.ExpiresAt = nil }),
 		"another principal":  signed(jwt.SigningMethodHS256, a.signing, func(c *claims) { c.Subject = "00000000-0000-7000-8000-000000000000" }),
 		"other organization": signed(jwt.SigningMethodHS256, a.signing, func(c *claims) { c.Organization = "00000000-0000-7000-8000-000000000000" }),
+		"no credential":      signed(jwt.SigningMethodHS256, a.signing, func(c *claims) { c.Credential = "" }),
 		"nonsense":           "a.b.c",
 		"very long":          strings.Repeat("a", 1<<20),
 	} {

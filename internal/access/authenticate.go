@@ -28,11 +28,22 @@ const (
 type claims struct {
 	jwt.RegisteredClaims
 	Organization string `json:"org"`
+	Credential   string `json:"cred"` // that it was had with; it ends with it
 }
 
 // Authenticate tells who a bearer token belongs to: a token of a principal ("lw_..."), or one that Issue made.
-// What is missing, wrong or over is fault.Unauthenticated.
+// What is missing, wrong or over is fault.Unauthenticated. A principal, a Credential or a role that was taken away
+// may still count for actorTTL.
 func (a *Access) Authenticate(ctx context.Context, bearer string) (catalog.Actor, error) {
+	return a.authenticate(ctx, bearer, true)
+}
+
+// AuthenticateNow is Authenticate for what lasts long, such as a Session: what was taken away counts no more.
+func (a *Access) AuthenticateNow(ctx context.Context, bearer string) (catalog.Actor, error) {
+	return a.authenticate(ctx, bearer, false)
+}
+
+func (a *Access) authenticate(ctx context.Context, bearer string, remembered bool) (catalog.Actor, error) {
 	if bearer == "" {
 		return catalog.Actor{}, fault.New(fault.Unauthenticated, "token_missing", "this needs a token and none was sent").
 			WithHint("send the header \"Authorization: Bearer TOKEN\"; on the command line set LEGWORK_TOKEN")
@@ -42,7 +53,7 @@ func (a *Access) Authenticate(ctx context.Context, bearer string) (catalog.Actor
 	}
 	key := sha256.Sum256([]byte(bearer))
 	now := a.now()
-	if actor, ok := a.known.get(key, now); ok {
+	if actor, ok := a.known.get(key, now); ok && remembered {
 		return actor, nil
 	}
 	var actor catalog.Actor
@@ -59,6 +70,9 @@ func (a *Access) Authenticate(ctx context.Context, bearer string) (catalog.Actor
 	a.known.put(key, actor, now, until)
 	return actor, nil
 }
+
+// Forget has every token looked up anew: something was taken away.
+func (a *Access) Forget() { a.known.forget() }
 
 func wrongToken() *fault.Fault {
 	return fault.New(fault.Unauthenticated, "token_wrong", "the token is not one that this Server knows").
@@ -94,7 +108,7 @@ func (a *Access) ofToken(ctx context.Context, token string, hash []byte) (actor 
 	return actorOf(principal), credential.ExpiresAt, nil
 }
 
-// ofSigned takes a token that a Server of this database signed. Its principal must still be there.
+// ofSigned takes a token that a Server of this database signed. The Credential that it was had with must still be there.
 func (a *Access) ofSigned(ctx context.Context, token string) (actor catalog.Actor, until time.Time, err error) {
 	var c claims
 	_, err = jwt.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return a.signing, nil },
@@ -106,19 +120,26 @@ func (a *Access) ofSigned(ctx context.Context, token string) (actor catalog.Acto
 	case err != nil:
 		return actor, until, wrongToken()
 	}
+	var credential store.Credential
 	var principal store.ServicePrincipal
 	err = a.store.View(ctx, func(tx *store.Tx) (err error) {
-		principal, err = tx.Principal(c.Organization, c.Subject)
+		credential, principal, err = tx.Credential(c.Organization, c.Subject, c.Credential)
 		return err
 	})
-	if fault.Is(err, fault.NotFound) {
-		return actor, until, fault.New(fault.Unauthenticated, "principal_gone", "the Service principal of this token is not there any more").
-			WithHint("create the Runner or the Service principal again and log in with its credentials")
-	}
-	if err != nil {
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return actor, until, fault.New(fault.Unauthenticated, "credential_gone", "the credential that this token was had with is not there any more").
+			WithHint("log in with the one that replaced it, or create the Runner or the Service principal again")
+	case err != nil:
 		return actor, until, err
+	case over(credential, a.now()):
+		return actor, until, expiredToken()
 	}
-	return actorOf(principal), c.ExpiresAt.Add(clockSkew), nil
+	until = c.ExpiresAt.Add(clockSkew)
+	if !credential.ExpiresAt.IsZero() && credential.ExpiresAt.Before(until) {
+		until = credential.ExpiresAt
+	}
+	return actorOf(principal), until, nil
 }
 
 func over(c store.Credential, now time.Time) bool {
@@ -148,6 +169,13 @@ func (c *actorCache) get(key [sha256.Size]byte, now time.Time) (catalog.Actor, b
 	defer c.mu.RUnlock()
 	k, ok := c.m[key]
 	return k.actor, ok && now.Before(k.until)
+}
+
+// forget forgets everybody.
+func (c *actorCache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.m)
 }
 
 // put remembers the actor for actorTTL, or until the token ends when that is sooner.

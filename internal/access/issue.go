@@ -42,7 +42,7 @@ func (a *Access) Issue(ctx context.Context, login Login) (Token, error) {
 		return Token{}, fault.New(fault.RateLimited, "too_many_attempts", "too many attempts to log in").
 			WithHint("check the client id and secret, wait a few seconds and try again")
 	}
-	principal, err := a.check(ctx, login)
+	principal, credential, err := a.check(ctx, login)
 	if fault.Is(err, fault.Unauthenticated) {
 		a.wrongOfPair.allow(pair, now)
 		a.wrongOfRemote.allow(login.Address, now)
@@ -50,7 +50,7 @@ func (a *Access) Issue(ctx context.Context, login Login) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	return a.sign(principal, now)
+	return a.sign(principal, credential, now)
 }
 
 func wrongLogin() *fault.Fault {
@@ -58,12 +58,12 @@ func wrongLogin() *fault.Fault {
 		WithHint("the client_id is \"{organization id}:{client id}\"; if the secret is lost, make a new credential")
 }
 
-// check finds the secret by its hash: one indexed read, whether the client exists or not.
-func (a *Access) check(ctx context.Context, login Login) (store.ServicePrincipal, error) {
+// check finds the secret by its hash: one indexed read, whether the client exists or not. It gives the id of its Credential, too.
+func (a *Access) check(ctx context.Context, login Login) (store.ServicePrincipal, string, error) {
 	var none store.ServicePrincipal
 	org, client, ok := strings.Cut(login.ClientID, ":")
 	if _, err := uuid.Parse(org); !ok || err != nil || client == "" {
-		return none, fault.New(fault.Unauthenticated, "client_id_malformed", "the client_id is not of the form \"{organization id}:{client id}\"").
+		return none, "", fault.New(fault.Unauthenticated, "client_id_malformed", "the client_id is not of the form \"{organization id}:{client id}\"").
 			WithHint("put the id of the Organization and a colon before the client id")
 	}
 	hash := Hash(login.ClientSecret)
@@ -75,31 +75,31 @@ func (a *Access) check(ctx context.Context, login Login) (store.ServicePrincipal
 	})
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return none, wrongLogin()
+		return none, "", wrongLogin()
 	case err != nil:
-		return none, err
+		return none, "", err
 	case subtle.ConstantTimeCompare(credential.Hash, hash) != 1:
-		return none, wrongLogin()
+		return none, "", wrongLogin()
 	case subtle.ConstantTimeCompare([]byte(principal.OrganizationID), []byte(strings.ToLower(org))) != 1:
-		return none, fault.New(fault.Unauthenticated, "wrong_organization", "the client secret is right, but it belongs to another Organization").
+		return none, "", fault.New(fault.Unauthenticated, "wrong_organization", "the client secret is right, but it belongs to another Organization").
 			WithHint("set Runner.OrganizationId to the organization_id that was shown when the Runner was created")
 	case subtle.ConstantTimeCompare([]byte(principal.ClientID), []byte(client)) != 1:
-		return none, fault.New(fault.Unauthenticated, "wrong_client", "the client secret is right, but it belongs to another client id").
+		return none, "", fault.New(fault.Unauthenticated, "wrong_client", "the client secret is right, but it belongs to another client id").
 			WithHint("use the client_id that was shown together with the client_secret")
 	case over(credential, a.now()):
-		return none, fault.New(fault.Unauthenticated, "secret_expired", "the client secret is over").WithHint("make a new credential")
+		return none, "", fault.New(fault.Unauthenticated, "secret_expired", "the client secret is over").WithHint("make a new credential")
 	}
 	a.touch(credential.ID)
-	return principal, nil
+	return principal, credential.ID, nil
 }
 
-func (a *Access) sign(p store.ServicePrincipal, now time.Time) (Token, error) {
+func (a *Access) sign(p store.ServicePrincipal, credential string, now time.Time) (Token, error) {
 	c := claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: issuer, Audience: jwt.ClaimStrings{issuer}, Subject: p.ID, ID: uuid.NewString(),
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(a.settings.TokenLifetime)),
 		},
-		Organization: p.OrganizationID,
+		Organization: p.OrganizationID, Credential: credential,
 	}
 	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(a.signing)
 	if err != nil {

@@ -272,9 +272,13 @@ func (c *Client) CreateRunner(ctx context.Context, spec catalog.RunnerSpec) (r C
 	return r, c.call(ctx, http.MethodPost, prefix+"/runners", nil, spec, &r)
 }
 
-// RotateCredential gives a Runner a new client secret; earlier ones end.
-func (c *Client) RotateCredential(ctx context.Context, idOrName string) (r CreatedRunner, err error) {
-	return r, c.call(ctx, http.MethodPost, prefix+"/runners/"+escapedPath(idOrName)+"/credential", nil, nil, &r)
+// RotateCredential gives a Runner a new client secret; earlier ones end, and with disconnect its Sessions, too.
+func (c *Client) RotateCredential(ctx context.Context, idOrName string, disconnect bool) (r CreatedRunner, err error) {
+	query := url.Values{}
+	if disconnect {
+		query.Set("disconnect", "true")
+	}
+	return r, c.call(ctx, http.MethodPost, prefix+"/runners/"+escapedPath(idOrName)+"/credential", query, nil, &r)
 }
 
 // PutRunner changes a Runner to what spec says.

@@ -66,7 +66,7 @@ func TestAnswersAreAsTheyWere(t *testing.T) {
 	w.Apply(apitest.Scripts)
 	get("module", "/modules/prod/net/a")
 	get("runners", "/runners")
-	rotated, err := w.Client.RotateCredential(ctx, "edge")
+	rotated, err := w.Client.RotateCredential(ctx, "edge", false)
 	w.Must(err)
 	w.Connect(rotated, func(s *apitest.StepRun) work.StepResult {
 		if s.Kind == work.StepRun {

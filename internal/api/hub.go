@@ -45,7 +45,7 @@ func (s *Server) runnerHub(w http.ResponseWriter, r *http.Request) {
 // runnerAtDoor checks the token and what the query says against it.
 func (s *Server) runnerAtDoor(r *http.Request) (control.RunnerIdentity, error) {
 	var none control.RunnerIdentity
-	actor, err := s.Access.Authenticate(r.Context(), bearer(r))
+	actor, err := s.Access.AuthenticateNow(r.Context(), bearer(r))
 	if err != nil {
 		return none, err
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -38,6 +39,7 @@ type JobPage struct {
 }
 
 func (s *Server) registerJobs(h huma.API) {
+	describeLimits(h)
 	submit := operation("create-job", http.MethodPost, "/jobs", "Jobs", "Queue a Job of a Module")
 	submit.DefaultStatus = http.StatusCreated
 	handle(s, h, submit, s.createJob)
@@ -56,6 +58,17 @@ func (s *Server) registerJobs(h huma.API) {
 	handle(s, h, operation("approve-job", http.MethodPost, "/jobs/{id}/approve", "Jobs", "Approve the plan that a Job waits with"), decide(true))
 	handle(s, h, operation("decline-job", http.MethodPost, "/jobs/{id}/decline", "Jobs", "Decline it"), decide(false))
 	handle(s, h, operation("get-outputs", http.MethodGet, "/outputs", "Outputs", "The latest Output set of a Module"), s.outputs)
+}
+
+// describeLimits says what the durations of a Job's limits look like: the library sees numbers in their Go type.
+func describeLimits(h huma.API) {
+	schemas := h.OpenAPI().Components.Schemas
+	limits := schemas.SchemaFromRef(schemas.Schema(reflect.TypeFor[work.Limits](), true, "").Ref)
+	for name, property := range limits.Properties {
+		if name != "max_attempts" {
+			limits.Properties[name] = &huma.Schema{Type: huma.TypeString, Description: property.Description, Examples: []any{"1m0s"}}
+		}
+	}
 }
 
 type jobIn struct{ Body JobRequest }

@@ -79,7 +79,7 @@ func resourceLabel(path string) string {
 	}
 	first, _, _ := strings.Cut(rest, "/")
 	switch first {
-	case "organization", "stacks", "namespaces", "modules", "runners", "assignments", "instances", "jobs", "outputs", "manifest":
+	case "organization", "stacks", "namespaces", "modules", "runners", "assignments", "instances", "jobs", "outputs", "manifest", "principals":
 		return first
 	}
 	return "other"

@@ -63,6 +63,7 @@ func (s *Server) registerRunners(h huma.API) {
 	handle(s, h, create, s.createRunner)
 	rotate := operation("rotate-runner-credential", http.MethodPost, "/runners/{id}/credential", "Runners", "Give a Runner a new client secret; earlier ones end")
 	rotate.DefaultStatus = http.StatusCreated
+	rotate.Description = "Short tokens that were had with earlier ones end within seconds. Sessions that are open go on, unless disconnect is set."
 	handle(s, h, rotate, s.rotateCredential)
 	handle(s, h, operation("put-runner", http.MethodPut, "/runners/{id}", "Runners", "Change a Runner"), s.putRunner)
 	handle(s, h, operation("delete-runner", http.MethodDelete, "/runners/{id}", "Runners", "Delete a Runner with its credentials"),
@@ -97,9 +98,23 @@ func createdRunner(made control.NewRunner) CreatedRunner {
 	return CreatedRunner{Runner: made.Runner, ClientID: made.ClientID, ClientSecret: made.ClientSecret}
 }
 
-func (s *Server) rotateCredential(ctx context.Context, actor catalog.Actor, in *ByID) (*body[CreatedRunner], error) {
+type rotateIn struct {
+	ByID
+	Disconnect bool `query:"disconnect" doc:"End the Sessions of the Runner, too: its processes have to log in again."`
+}
+
+func (s *Server) rotateCredential(ctx context.Context, actor catalog.Actor, in *rotateIn) (*body[CreatedRunner], error) {
 	made, err := s.Control.RotateRunnerCredential(ctx, actor, in.ID)
-	return answer(createdRunner(made), err)
+	if err != nil {
+		return nil, err
+	}
+	s.Access.Forget()
+	if in.Disconnect {
+		if err := s.Control.DisconnectRunner(ctx, actor, made.Runner.ID); err != nil {
+			s.Log.Warn("sessions of a runner not ended", "runner_id", made.Runner.ID, "error", err) // the secret is shown only now
+		}
+	}
+	return answer(createdRunner(made), nil)
 }
 
 type putRunnerIn struct {

@@ -192,7 +192,7 @@ func TestOrganizationsDoNotSeeEachOther(t *testing.T) {
 		"outputs":     second(stranger.Outputs(ctx, module.ID, true)),
 		"delete":      stranger.DeleteModule(ctx, module.ID),
 		"runner off":  stranger.DeleteRunner(ctx, made.ID),
-		"rotate":      second(stranger.RotateCredential(ctx, made.ID)),
+		"rotate":      second(stranger.RotateCredential(ctx, made.ID, false)),
 	} {
 		if !fault.Is(err, fault.NotFound) {
 			t.Errorf("%s of another Organization: %v", name, err)

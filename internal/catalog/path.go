@@ -44,7 +44,7 @@ func (a AssignmentSpec) Path() string { return a.Runner + ":" + a.Scope }
 func UpstreamPath(stack, namespace, ref string) (string, error) {
 	parts := strings.Split(ref, "/")
 	for _, part := range parts {
-		if problem := nameProblem(part); problem != "" {
+		if problem := NameProblem(part); problem != "" {
 			return "", fmt.Errorf(`wants "module", "namespace/module" or "stack/namespace/module": %s`, problem)
 		}
 	}

@@ -121,7 +121,7 @@ func (a AssignmentSpec) problems() []fault.Problem {
 		return c.problems
 	}
 	for _, part := range parts {
-		if problem := nameProblem(part); problem != "" {
+		if problem := NameProblem(part); problem != "" {
 			c.add("scope", "%s", problem)
 		}
 	}
@@ -242,15 +242,15 @@ func (m ModuleSpec) engineProblems() []fault.Problem {
 }
 
 func (c *checker) name(field, value string) {
-	if problem := nameProblem(value); problem != "" {
+	if problem := NameProblem(value); problem != "" {
 		c.add(field, "%s", problem)
 	}
 }
 
-// nameProblem says what is wrong with the name of a Stack, Namespace, Module or Runner, or "".
+// NameProblem says what is wrong with the name of a Stack, Namespace, Module or Runner, or "".
 // Upper case is refused: names become folders on Runner hosts, some of which do not tell the cases
 // apart.
-func nameProblem(name string) string {
+func NameProblem(name string) string {
 	const rule = "a name has 1 to 63 of a-z, 0-9, - _ . and begins and ends with a letter or digit"
 	switch {
 	case name == "":

@@ -97,8 +97,11 @@ func wrongUse(err error) error {
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "legwork",
-		Short:         "The Server decides; Runners do the legwork",
+		Use:   "legwork",
+		Short: "The Server decides; Runners do the legwork",
+		Long: "The Server decides; Runners do the legwork.\n\n" +
+			"Exit status: 0 done, 1 the Job failed (or something inside the program), 2 wrong use, 3 not allowed,\n" +
+			"4 not found, 5 Server unreachable, 130 interrupted: a Job that was followed goes on.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       a.programs.Version,
@@ -117,7 +120,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.server, "server", "", "base URL of the Server (LEGWORK_SERVER; default "+defaultServer+")")
 	flags.StringVar(&a.token, "token-file", "", "file that holds the token (LEGWORK_TOKEN_FILE, or the token itself in LEGWORK_TOKEN)")
 	flags.StringVar(&a.caFile, "ca-file", "", "PEM file of certificate authorities to trust besides those of the host (LEGWORK_CA_FILE)")
-	root.AddCommand(a.serverCommand(), a.runnerCommand(), a.devCommand(), a.assignmentCommand(), a.manifestCommand(), a.stackCommand(),
+	root.AddCommand(a.serverCommand(), a.runnerCommand(), a.devCommand(), a.principalCommand(), a.assignmentCommand(), a.manifestCommand(), a.stackCommand(),
 		a.namespaceCommand(), a.moduleCommand(), a.outputCommand(), a.jobCommand(), a.schemaCommand(), a.versionCommand())
 	return root
 }
@@ -160,6 +163,9 @@ func exitStatus(err error) int {
 	if err == nil {
 		return 0
 	}
+	if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && !isFault(err) {
+		return 130
+	}
 	switch fault.Of(err).Kind {
 	case fault.Invalid, fault.TooLarge:
 		return 2
@@ -194,10 +200,30 @@ func (a *app) report(err error) {
 			fmt.Fprintf(a.Err, "  %s\n", clean(problem.String()))
 		}
 	}
-	if f.Hint != "" && isFault(err) {
-		fmt.Fprintf(a.Err, "%s %s.\n", a.err.paint(bold, "Hint:"), strings.TrimSuffix(clean(f.Hint), "."))
+	hint := f.Hint
+	if !isFault(err) || hint == "" {
+		hint = generalHints[f.Kind]
 	}
+	fmt.Fprintf(a.Err, "%s %s.\n", a.err.paint(bold, "Hint:"), strings.TrimSuffix(clean(hint), "."))
 }
+
+// generalHints are for errors that bring no hint of their own.
+var generalHints = map[fault.Kind]string{
+	fault.Internal:        "try again; if it stays, tell the people who make Legwork, with what was typed and what came out",
+	fault.Invalid:         "correct what is named and try again; --help shows how a command is used",
+	fault.Unauthenticated: "check LEGWORK_TOKEN or --token-file",
+	fault.Forbidden:       "use a token with more rights, or ask an owner of the Organization",
+	fault.NotFound:        "check the name; the list command of the same word shows what there is",
+	fault.Conflict:        "look at how things stand now (the show and list commands tell), then try again",
+	fault.TooLarge:        "send less at once",
+	fault.RateLimited:     "wait a little and try again",
+	fault.Unavailable:     "wait a little and try again; the Server's own log tells more",
+	fault.Failed:          "its log tells why: legwork job logs",
+	fault.Unsupported:     "look whether Server, Runner and command line are of the same version",
+}
+
+// errInterrupted is a command that the user ended.
+var errInterrupted = errors.New("interrupted")
 
 // alreadySaid is an error that the user knows of.
 type alreadySaid struct{ error }

@@ -421,6 +421,26 @@ func TestCredentialsOfRunners(t *testing.T) {
 	}
 }
 
+// TestDisconnectEndsTheSessionsOfARunner at every Server, and of no other Runner.
+func TestDisconnectEndsTheSessionsOfARunner(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.serve(Limits{}), w.serve(Limits{})
+	r := a.runner(a.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	made, err := a.c.CreateRunner(context.Background(), a.owner(), catalog.RunnerSpec{Name: "other"})
+	a.must(err)
+	here, there, other := a.fake(r, "a").online(a), b.fake(r, "b").online(b), a.fake(made.Runner, "c").online(a)
+	if err := a.c.DisconnectRunner(context.Background(), a.as(catalog.RoleOperator), r.ID); !fault.Is(err, fault.Forbidden) {
+		t.Fatalf("an operator: %v", err)
+	}
+	a.must(a.c.DisconnectRunner(context.Background(), a.owner(), r.Name))
+	for _, f := range []*fake{here, there} {
+		if code := f.closed(); code != wire.CloseUnauthorized {
+			t.Errorf("closed with %v", code)
+		}
+	}
+	other.cut()
+}
+
 func TestDeletionsThatWouldBreakSomethingAreRefused(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
 	ctx := context.Background()

@@ -18,6 +18,7 @@ const (
 	subjectCatalog  = "legwork.catalog"  // an Organization's declarations changed: eventHint
 	subjectReplaced = "legwork.replaced" // a Session was taken over by another Server's: replacedHint
 	subjectInstance = "legwork.instance" // an Instance shall drain or resume: drainHint
+	subjectRunner   = "legwork.runner"   // the Sessions of a Runner shall end: runnerHint
 )
 
 // origin is in every hint: who sent it knows it already.
@@ -65,6 +66,11 @@ type drainHint struct {
 	Drain    bool   `json:"d"`
 }
 
+type runnerHint struct {
+	origin
+	Runner string `json:"r"`
+}
+
 func (c *Control) hint(subject string, h any) {
 	data, err := json.Marshal(h)
 	if err != nil {
@@ -109,6 +115,7 @@ func (c *Control) listen() (stop func(), err error) {
 		subjectEvents:   taking(c, func(h eventHint) { c.outbox.ring(h.Org) }),
 		subjectCatalog:  taking(c, func(h eventHint) { c.takeRedeclared(h.Org) }),
 		subjectReplaced: taking(c, func(h replacedHint) { c.takeReplaced(h) }),
+		subjectRunner:   taking(c, func(h runnerHint) { c.disconnect(h.Runner) }),
 		subjectInstance: taking(c, func(h drainHint) { c.queue.tell(c.sessions.ofInstance(h.Instance), h.Drain) }),
 	} {
 		cancel, err := c.bus.Subscribe(subject, func(_ string, data []byte) { take(data) })

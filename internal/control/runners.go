@@ -107,7 +107,7 @@ func addSecret(tx *store.Tx, r catalog.Runner, hash []byte) (clientID string, er
 }
 
 // RotateRunnerCredential gives a Runner a new client secret, also one that a manifest made without. Earlier ones end at
-// once; Sessions that are open go on.
+// once, and the short tokens that were had with them within seconds; Sessions that are open go on until DisconnectRunner.
 func (c *Control) RotateRunnerCredential(ctx context.Context, actor catalog.Actor, idOrName string) (made NewRunner, err error) {
 	if err := actor.Need(catalog.Administer); err != nil {
 		return made, err
@@ -140,6 +140,30 @@ func (c *Control) RotateRunnerCredential(ctx context.Context, actor catalog.Acto
 		return NewRunner{}, err
 	}
 	return made, nil
+}
+
+// DisconnectRunner ends the Sessions of a Runner at all Servers; its processes have to log in again. What they work on goes
+// on, and what they have to say of it is taken in once they are back.
+func (c *Control) DisconnectRunner(ctx context.Context, actor catalog.Actor, idOrName string) error {
+	if err := actor.Need(catalog.Administer); err != nil {
+		return err
+	}
+	r, err := c.Runner(ctx, actor, idOrName)
+	if err != nil {
+		return err
+	}
+	c.disconnect(r.ID)
+	c.hint(subjectRunner, runnerHint{c.from(), r.ID})
+	return nil
+}
+
+// disconnect ends the Sessions of a Runner here.
+func (c *Control) disconnect(runnerID string) {
+	for _, s := range c.sessions.all() {
+		if s.runnerID == runnerID {
+			s.fail(wire.CloseUnauthorized, "the Runner has to log in again")
+		}
+	}
 }
 
 // UpdateRunner changes a Runner record. A Runner that Modules name keeps its name.

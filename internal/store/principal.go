@@ -81,6 +81,11 @@ func (tx *Tx) PrincipalByClientID(org, clientID string) (ServicePrincipal, error
 	return need(tx, absent("Service principal", "principal", clientID), scanPrincipal, selectPrincipal+" AND p.client_id = $2", org, clientID)
 }
 
+// Principals gives the Service principals of an Organization by name, those of Runners among them.
+func (tx *Tx) Principals(org string) ([]ServicePrincipal, error) {
+	return list(tx, scanPrincipal, selectPrincipal+" ORDER BY p.name, p.id", org)
+}
+
 // DeletePrincipal deletes a Service principal with its Credentials.
 func (tx *Tx) DeletePrincipal(org, id string) error {
 	return tx.remove("Service principal", "principal", "service_principals", org, id)
@@ -143,6 +148,15 @@ func (tx *Tx) Credentials(principalID string) ([]Credential, error) {
 // CredentialByHash finds a Credential, and whose it is, by the hash of its secret. Whether it has expired is for the
 // caller to see.
 func (tx *Tx) CredentialByHash(kind string, hash []byte) (Credential, ServicePrincipal, error) {
+	return tx.credentialWhere("c.kind = $1 AND c.hash = $2", kind, hash)
+}
+
+// Credential finds a Credential of a Service principal, and that, by their ids.
+func (tx *Tx) Credential(org, principalID, id string) (Credential, ServicePrincipal, error) {
+	return tx.credentialWhere("p.org = $1 AND p.id = $2 AND c.id = $3", org, principalID, id)
+}
+
+func (tx *Tx) credentialWhere(condition string, args ...any) (Credential, ServicePrincipal, error) {
 	type both struct {
 		c Credential
 		p ServicePrincipal
@@ -157,7 +171,7 @@ func (tx *Tx) CredentialByHash(kind string, hash []byte) (Credential, ServicePri
 	}
 	missing := fault.New(fault.NotFound, "credential_not_found", "there is no such Credential")
 	b, err := need(tx, missing, scan, "SELECT "+credentialColumns+", "+principalColumns+`
-		FROM credentials c JOIN service_principals p ON p.id = c.principal_id WHERE c.kind = $1 AND c.hash = $2`, kind, hash)
+		FROM credentials c JOIN service_principals p ON p.id = c.principal_id WHERE `+condition, args...)
 	return b.c, b.p, err
 }
 

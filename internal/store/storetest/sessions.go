@@ -109,10 +109,18 @@ func principals(t *testing.T, w *world) {
 			same(t, "whose", who, p)
 			all, listErr := tx.Credentials(p.ID)
 			same(t, "credentials", len(all), 2)
-			return errors.Join(err, hashErr, listErr)
+			byID, owner, idErr := tx.Credential(org, p.ID, secret.ID)
+			sameText(t, "credential by id", byID, secret)
+			same(t, "whose by id", owner, p)
+			principals, allErr := tx.Principals(org)
+			same(t, "principals", len(principals), 1)
+			return errors.Join(err, hashErr, listErr, idErr, allErr)
 		})
 		w.fails(fault.NotFound, "another hash", func(tx *store.Tx) error { _, _, err := tx.CredentialByHash("secret", []byte{1, 2}); return err })
 		w.fails(fault.NotFound, "of another Organization", func(tx *store.Tx) error { _, err := tx.Principal(w.b.org.ID, p.ID); return err })
+		for _, ids := range [][3]string{{w.b.org.ID, p.ID, secret.ID}, {org, twin.ID, secret.ID}, {org, p.ID, "none"}} {
+			w.fails(fault.NotFound, "a Credential of another", func(tx *store.Tx) error { _, _, err := tx.Credential(ids[0], ids[1], ids[2]); return err })
+		}
 	})
 	t.Run("changed", func(t *testing.T) {
 		secret.ExpiresAt, p.Role = now.Add(time.Minute), "owner"
