@@ -266,7 +266,7 @@ func TestInterruptLeavesTheJob(t *testing.T) {
 	defer interrupt()
 	time.AfterFunc(1500*time.Millisecond, interrupt)
 	r := s.runIn(ctx, "module", "run", "prod/net/a")
-	if r.status != 1 || !strings.Contains(r.err, "goes on") || !strings.Contains(r.err, "legwork job cancel 1") || !strings.Contains(r.err, "waiting: ") {
+	if r.status != 130 || !strings.Contains(r.err, "goes on") || !strings.Contains(r.err, "legwork job cancel 1") || !strings.Contains(r.err, "waiting: ") {
 		t.Errorf("%+v", r)
 	}
 	if r := s.ok("job", "cancel", "1", "--reason", "no longer wanted"); !strings.HasPrefix(r.out, "#1 cancel") {

@@ -47,12 +47,12 @@ func (a *app) follow(ctx context.Context, client *api.Client, job *work.Job, raw
 	f.erase()
 	if ctx.Err() != nil {
 		fmt.Fprintf(a.Err, "Job #%d goes on without being followed. Follow it again: legwork job logs -f %d. Cancel it: legwork job cancel %d.\n", job.Number, job.Number, job.Number)
-		return alreadySaid{context.Cause(ctx)}
+		return alreadySaid{errInterrupted}
 	}
 	if err != nil {
 		return err
 	}
-	return a.outcome(ended)
+	return a.outcome(ended, f.log.told(ended.Failure))
 }
 
 // lines prints what came of the log.
@@ -190,14 +190,31 @@ func cutTo(line string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
-// outcome says how a Job ended, and is an error unless it succeeded.
-func (a *app) outcome(job *work.Job) error {
-	length := took(job.FinishedAt.Sub(job.CreatedAt))
+// outcome says how a Job ended, and is an error unless it succeeded. What failed is not said again when its log told it.
+func (a *app) outcome(job *work.Job, told bool) error {
 	if job.Status == work.Succeeded {
-		fmt.Fprintf(a.Err, "%s\n", a.err.paint(green, fmt.Sprintf("Job #%d succeeded in %s%s.", job.Number, length, planned(job))))
+		fmt.Fprintf(a.Err, "%s\n", a.err.paint(green, fmt.Sprintf("Job #%d succeeded in %s%s.", job.Number, took(runTime(job, job.FinishedAt)), planned(job))))
 		return nil
 	}
-	return jobFault(job)
+	return jobFault(job, told)
+}
+
+// begun gives when the first Step of the present Attempt began; the zero time when none has.
+func begun(job *work.Job) time.Time {
+	for _, step := range job.Steps {
+		if !step.StartedAt.IsZero() {
+			return step.StartedAt
+		}
+	}
+	return time.Time{}
+}
+
+// runTime gives how long the present Attempt of a Job has been at work, without the time that the Job waited before.
+func runTime(job *work.Job, now time.Time) time.Duration {
+	if begun(job).IsZero() {
+		return 0
+	}
+	return now.Sub(begun(job))
 }
 
 // planned says what the plan of a Job came to, if it has one.
@@ -207,20 +224,24 @@ func planned(job *work.Job) string {
 			if p.Empty() {
 				return ": nothing to change"
 			}
-			verb := "changed"
 			if job.Action == work.Plan {
-				verb = "to change"
+				return ": " + toDo(p)
 			}
-			return fmt.Sprintf(": %d added, %d %s, %d destroyed", p.Add, p.Change, verb, p.Destroy)
+			return fmt.Sprintf(": %d added, %d changed, %d destroyed", p.Add, p.Change, p.Destroy)
 		}
 	}
 	return ""
 }
 
-// jobFault tells of a Job that did not succeed.
-func jobFault(job *work.Job) error {
+// toDo says what a plan would do.
+func toDo(p *work.PlanSummary) string {
+	return fmt.Sprintf("%d to add, %d to change, %d to destroy", p.Add, p.Change, p.Destroy)
+}
+
+// jobFault tells of a Job that did not succeed; of its failure only when it was not told before.
+func jobFault(job *work.Job, told bool) error {
 	var reason, hint string
-	if job.Failure != nil {
+	if job.Failure != nil && !told {
 		reason, hint = ": "+job.Failure.Message, job.Failure.Hint
 	}
 	switch {

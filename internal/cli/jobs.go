@@ -84,15 +84,18 @@ func jobTable(jobs []*work.Job, now time.Time) *table {
 	t := &table{head: []string{"JOB", "ACTION", "MODULE", "STATUS", "INSTANCE", "CREATED", "TOOK"}}
 	for _, job := range jobs {
 		status := string(job.Status)
-		if job.Status == work.Queued && job.Wait.Text != "" {
+		switch {
+		case job.Status == work.Queued && job.Wait.Text != "":
 			status += ": " + job.Wait.Text
+		case job.Status == work.Canceled && job.Failure != nil && job.Failure.Code == "replaced":
+			status += ": " + job.Failure.Message
 		}
 		instance, length := "-", "-"
 		if job.Binding != nil {
 			instance = job.Binding.Runner + "/" + job.Binding.Instance
 		}
-		if !job.FinishedAt.IsZero() {
-			length = took(job.FinishedAt.Sub(job.CreatedAt))
+		if !job.FinishedAt.IsZero() && !begun(job).IsZero() {
+			length = took(runTime(job, job.FinishedAt))
 		}
 		t.add(fmt.Sprintf("#%d", job.Number), string(job.Action), job.Module, status, instance, since(job.CreatedAt, now), length)
 	}
@@ -142,9 +145,17 @@ func jobDetails(job *work.Job, now time.Time) *table {
 		t.add("lost", fmt.Sprintf("attempt %d at %s/%s: %s", loss.Attempt, loss.Runner, loss.Instance, loss.Reason))
 	}
 	if c := job.Cancel; c != nil {
-		t.add("cancel", fmt.Sprintf("%s, by %s %s", c.Mode, c.By, c.Reason))
+		asked := fmt.Sprintf("%s, by %s", c.Mode, c.By)
+		if c.Reason != "" {
+			asked += " (" + c.Reason + ")"
+		}
+		t.add("cancel", asked)
 	}
+	addTimes(job, now, add)
 	for _, step := range job.Steps {
+		if step.Failure != nil && job.Failure != nil && step.Failure.Message == job.Failure.Message {
+			step.Failure = nil // it is the Job's, which is shown below
+		}
 		t.add("step", stepLine(step, now))
 	}
 	if f := job.Failure; f != nil {
@@ -152,6 +163,25 @@ func jobDetails(job *work.Job, now time.Time) *table {
 		add("hint", f.Hint)
 	}
 	return t
+}
+
+// addTimes tells how long the Job waited, and how long it was or is at work.
+func addTimes(job *work.Job, now time.Time, add func(name, value string)) {
+	end := job.FinishedAt
+	if end.IsZero() {
+		end = now
+	}
+	first := begun(job)
+	if first.IsZero() {
+		add("waited", took(end.Sub(job.CreatedAt)))
+		return
+	}
+	waited := took(first.Sub(job.CreatedAt))
+	if job.Attempt > 1 {
+		waited += fmt.Sprintf(", with what was before attempt %d", job.Attempt)
+	}
+	add("waited", waited)
+	add("took", took(end.Sub(first)))
 }
 
 func stepLine(step work.Step, now time.Time) string {
@@ -163,7 +193,7 @@ func stepLine(step work.Step, now time.Time) string {
 		parts = append(parts, "for "+took(now.Sub(step.StartedAt)))
 	}
 	if p := step.Plan; p != nil {
-		parts = append(parts, fmt.Sprintf("(%d to add, %d to change, %d to destroy)", p.Add, p.Change, p.Destroy))
+		parts = append(parts, "("+toDo(p)+")")
 	}
 	if step.Failure != nil {
 		parts = append(parts, "- "+step.Failure.Message)

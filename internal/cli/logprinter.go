@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"legwork/internal/api"
 	"legwork/internal/work"
@@ -21,10 +22,16 @@ type logPrinter struct {
 	attempt, step int
 	streams       map[string]*logCleaner
 	open          string // the stream whose line is not ended yet; "" when none
+	system        string // the last line of the Runner itself that was printed
 }
 
 func (a *app) newLogPrinter(steps []work.Step, raw bool) *logPrinter {
 	return &logPrinter{w: a.Out, style: a.out, steps: steps, raw: raw, streams: map[string]*logCleaner{}}
+}
+
+// told tells whether the last line of the Runner said what failed.
+func (p *logPrinter) told(failure *work.Failure) bool {
+	return failure != nil && failure.Message != "" && strings.Contains(p.system, failure.Message) && strings.Contains(p.system, failure.Hint)
 }
 
 // midLine tells whether the last line goes on.
@@ -65,6 +72,7 @@ func (p *logPrinter) add(l *api.LogLine) {
 		p.open = l.Stream
 	}
 	if l.Stream == work.System.String() {
+		p.system = string(l.Data())
 		p.buffer = append(p.buffer, p.style.paint(cyan, clean(string(l.Data())))...)
 		p.buffer = append(p.buffer, '\n')
 		p.open = ""

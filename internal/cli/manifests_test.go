@@ -71,3 +71,36 @@ func TestExportAsJSON(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+func TestCompletion(t *testing.T) {
+	_, s := world(t)
+	for args, want := range map[string]string{
+		"output ": "prod/net/a", "stack delete ": "prod", "namespace delete ": "prod/net", "assignment create edge ": "prod/net",
+		"assignment create ": "edge", "module list --stack ": "prod", "module plan ": "prod/net/b",
+	} {
+		fields := append([]string{"__complete"}, strings.Split(args, " ")...)
+		if r := s.run(fields...); r.status != 0 || !strings.Contains(r.out, want+"\n") {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+	if r := s.run("__complete", "output", "prod/net/a", ""); r.status != 0 || strings.Contains(r.out, "prod/net") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestEveryErrorHasAHint makes errors that carry none of their own.
+func TestEveryErrorHasAHint(t *testing.T) {
+	_, s := world(t)
+	s.ok("module", "run", "prod/net/a")
+	for _, args := range []string{"stack delete js", "namespace delete a/b", "job cancel 1", "job list --limit -1", "server --set x"} {
+		if r := s.run(strings.Fields(args)...); r.status == 0 || !strings.Contains(r.err, "\nHint: ") {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+	if root := s.ok("help"); !strings.Contains(root.out, "130 interrupted") {
+		t.Error(root.out)
+	}
+	if r := s.ok("runner", "create", "--help"); !strings.Contains(r.out, "--write-config file") {
+		t.Error(r.out)
+	}
+}

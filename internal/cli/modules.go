@@ -51,6 +51,7 @@ func (a *app) moduleList() *cobra.Command {
 		},
 	})
 	cmd.Flags().StringVar(&stack, "stack", "", "only those of this Stack")
+	_ = cmd.RegisterFlagCompletionFunc("stack", a.completeStacks) // the flag is there
 	return cmd
 }
 
@@ -77,6 +78,9 @@ func sourceOf(s catalog.Source) string {
 		}
 		return text
 	case catalog.Inline:
+		if len(s.Files) == 1 {
+			return "inline (1 file)"
+		}
 		return fmt.Sprintf("inline (%d files)", len(s.Files))
 	}
 	return "-"
@@ -203,7 +207,7 @@ func (a *app) confirm(question string) error {
 func (a *app) outputCommand() *cobra.Command {
 	var sensitive, raw bool
 	cmd := a.withFormat(&cobra.Command{
-		Use: "output MODULE [NAME]", Short: "Show the latest outputs of a Module", ValidArgsFunction: a.completeModules,
+		Use: "output MODULE [NAME]", Short: "Show the latest outputs of a Module", ValidArgsFunction: a.completeOutputs,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return nil

@@ -27,7 +27,8 @@ func settingFlags(cmd *cobra.Command, known []settingFlag) func() (StartOptions,
 		for _, pair := range *set {
 			key, value, ok := strings.Cut(pair, "=")
 			if !ok || key == "" {
-				return o, fault.New(fault.Invalid, "usage", "--set %s is not of the form key=value", pair)
+				return o, fault.New(fault.Invalid, "usage", "--set %s is not of the form key=value", pair).
+					WithHint("for example --set log_level=debug; %s --help shows the flags", cmd.CommandPath())
 			}
 			o.Flags[key] = value
 		}
@@ -147,7 +148,7 @@ func (a *app) stackCommand() *cobra.Command {
 		},
 	})
 	remove := &cobra.Command{
-		Use: "delete STACK", Short: "Delete a Stack that holds nothing", Args: exactly("STACK"), ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "delete STACK", Short: "Delete a Stack that holds nothing", Args: exactly("STACK"), ValidArgsFunction: a.completeStacks,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -182,8 +183,9 @@ func (a *app) namespaceCommand() *cobra.Command {
 		},
 	})
 	list.Flags().StringVar(&stack, "stack", "", "only those of this Stack")
+	_ = list.RegisterFlagCompletionFunc("stack", a.completeStacks) // the flag is there
 	remove := &cobra.Command{
-		Use: "delete NAMESPACE", Short: "Delete a Namespace that holds nothing", Args: exactly("NAMESPACE"), ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "delete NAMESPACE", Short: "Delete a Namespace that holds nothing", Args: exactly("NAMESPACE"), ValidArgsFunction: a.completeNamespaces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -39,7 +39,7 @@ func (a *app) runnerCreate() *cobra.Command {
 	flags.StringVar(&spec.Description, "description", "", "what it is for")
 	flags.StringVar(&selection, "selection", "", "which Instance takes a Job: first_response (default), least_loaded or random")
 	flags.IntVar(&spec.MaxParallelJobs, "max-parallel-jobs", 0, "most Jobs at once over all Instances; 0 for no limit")
-	flags.StringVar(&settings, "write-config", "", "also write the settings for `legwork runner start` to this new file, with mode 0600")
+	flags.StringVar(&settings, "write-config", "", "also write the settings that 'legwork runner start' needs to this new `file`, with mode 0600")
 	return cmd
 }
 
@@ -54,7 +54,7 @@ func (a *app) runnerCredential() *cobra.Command {
 			})
 		},
 	})
-	cmd.Flags().StringVar(&settings, "write-config", "", "also write the settings for `legwork runner start` to this new file, with mode 0600")
+	cmd.Flags().StringVar(&settings, "write-config", "", "also write the settings that 'legwork runner start' needs to this new `file`, with mode 0600")
 	cmd.Flags().BoolVar(&disconnect, "disconnect", false, "also end the Sessions of its processes, which then have to log in with the new secret")
 	return cmd
 }
@@ -271,7 +271,8 @@ func (a *app) runnerSwitch(verb string, disabled bool, short string) *cobra.Comm
 func (a *app) runnerStart() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "start", Short: "Run a Runner process", Args: exactly(),
-		Long: "Run a Runner process until it is stopped. The first interrupt lets its Jobs end, the second ends it hard.\n" +
+		Long: "Run a Runner process until it is stopped. The first interrupt drains it: it takes no further\n" +
+			"Job and ends after those under way. A second one cancels these gracefully, a third kills them.\n" +
 			"Settings come from the file, then the environment (LEGWORK_RUNNER__ID), then flags. `legwork schema runner` prints all keys.",
 	}
 	options := settingFlags(cmd, []settingFlag{
@@ -328,9 +329,10 @@ func (a *app) assignmentCommand() *cobra.Command {
 		},
 	})
 	list.Flags().StringVar(&runner, "runner", "", "only those of this Runner")
+	_ = list.RegisterFlagCompletionFunc("runner", a.completeRunners) // the flag is there
 	create := a.withFormat(&cobra.Command{
 		Use: "create RUNNER SCOPE", Short: "Let a Stack, a Namespace (stack/namespace) or a Module (stack/namespace/module) use a Runner",
-		Args: exactly("RUNNER", "SCOPE"), ValidArgsFunction: a.completeRunners,
+		Args: exactly("RUNNER", "SCOPE"), ValidArgsFunction: a.completeAssignment,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -344,7 +346,7 @@ func (a *app) assignmentCommand() *cobra.Command {
 		},
 	})
 	remove := &cobra.Command{
-		Use: "delete ID", Short: "Take that right back", Args: exactly("ID"), ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "delete ID", Short: "Take that right back", Args: exactly("ID"), ValidArgsFunction: a.completeAssignments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

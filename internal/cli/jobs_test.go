@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"legwork/internal/api"
+	"legwork/internal/work"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// endedJob waited for a minute and worked for a second.
+func endedJob(status work.Status) *work.Job {
+	return &work.Job{Number: 1, Status: status, Attempt: 1, CreatedAt: noon, FinishedAt: noon.Add(61 * time.Second),
+		Steps: []work.Step{{Kind: work.StepFetch, Status: work.StepSucceeded, StartedAt: noon.Add(time.Minute), FinishedAt: noon.Add(time.Minute)},
+			{Kind: work.StepRun, Status: work.StepSucceeded, StartedAt: noon.Add(time.Minute), FinishedAt: noon.Add(61 * time.Second)}}}
+}
+
+func shown(t *testing.T, table *table) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := table.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTimeOfWorkIsNotTimeOfWaiting(t *testing.T) {
+	job := endedJob(work.Succeeded)
+	now := noon.Add(time.Hour)
+	if got := shown(t, jobTable([]*work.Job{job}, now)); !strings.HasSuffix(got, " 1s\n") {
+		t.Error(got)
+	}
+	if got := shown(t, jobDetails(job, now)); !strings.Contains(got, "waited   1m0s\n") || !strings.Contains(got, "took     1s\n") {
+		t.Error(got)
+	}
+	waiting := &work.Job{Number: 2, Status: work.Queued, CreatedAt: noon}
+	if got := shown(t, jobDetails(waiting, now)); !strings.Contains(got, "waited   1h0m\n") || strings.Contains(got, "took") {
+		t.Error(got)
+	}
+}
+
+func TestReplacedAndCanceledJobs(t *testing.T) {
+	replaced := &work.Job{Number: 2, Status: work.Canceled, CreatedAt: noon, FinishedAt: noon.Add(time.Minute),
+		Failure: &work.Failure{Code: "replaced", Message: "replaced by the newer job #3"}}
+	if got := shown(t, jobTable([]*work.Job{replaced}, noon)); !strings.Contains(got, "canceled: replaced by the newer job #3") || !strings.HasSuffix(got, " -\n") {
+		t.Error(got)
+	}
+	canceled := endedJob(work.Canceled)
+	canceled.Cancel = &work.Cancel{Mode: work.Graceful, By: "admin", Reason: "because"}
+	if got := shown(t, jobDetails(canceled, noon)); !strings.Contains(got, "graceful, by admin (because)\n") {
+		t.Error(got)
+	}
+}
+
+// TestFailureIsSaidOnce looks at the details of a Job, and at what is said behind its log.
+func TestFailureIsSaidOnce(t *testing.T) {
+	job := endedJob(work.Failed)
+	job.Failure = &work.Failure{Code: "exit", Message: "the script ended with status 1", Hint: "read its log"}
+	failure := *job.Failure
+	job.Steps[1].Failure = &failure
+	if got := shown(t, jobDetails(job, noon)); strings.Count(got, "with status 1") != 1 {
+		t.Error(got)
+	}
+	if job.Steps[1].Failure == nil {
+		t.Error("the Job itself was changed")
+	}
+	p := &logPrinter{w: &bytes.Buffer{}, style: &terminal{}, steps: job.Steps, streams: map[string]*logCleaner{}}
+	if p.told(job.Failure) || !strings.Contains(jobFault(job, false).Error(), "with status 1") {
+		t.Error("a failure that nobody told of is left out")
+	}
+	lines := []api.LogLine{{Attempt: 1, Step: 1, Stream: "system", Text: "run failed: the script ended with status 1 (read its log)"}}
+	if err := p.print(lines); err != nil {
+		t.Fatal(err)
+	}
+	if !p.told(job.Failure) || strings.Contains(jobFault(job, true).Error(), "status 1") {
+		t.Error("a failure is told twice")
+	}
+	p.raw, p.system = true, ""
+	if err := p.print(lines); err != nil || p.told(job.Failure) {
+		t.Error("a raw log tells nothing of the Runner itself")
+	}
+}
+
+func TestSummaryOfAPlanHasOneForm(t *testing.T) {
+	job := endedJob(work.Succeeded)
+	job.Steps[0].Plan = &work.PlanSummary{Add: 1, Destroy: 2}
+	for action, want := range map[work.Action]string{
+		work.Plan: ": 1 to add, 0 to change, 2 to destroy", work.Apply: ": 1 added, 0 changed, 2 destroyed",
+	} {
+		if job.Action = action; planned(job) != want {
+			t.Errorf("%s: %q", action, planned(job))
+		}
+	}
+}
