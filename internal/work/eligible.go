@@ -3,7 +3,9 @@ package work
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"legwork/internal/catalog"
@@ -80,11 +82,33 @@ func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
 			}
 		}
 		if len(passed) == 0 {
-			return nil, Wait{b.code, fmt.Sprintf(b.text, b.arg(n))}
+			text := fmt.Sprintf(b.text, b.arg(n))
+			if b.code == WaitEngineMissing {
+				text += ": " + getEngine(n.Engine, left)
+			}
+			return nil, Wait{b.code, text}
 		}
 		left = passed
 	}
 	return left, Wait{}
+}
+
+// programs names what an engine needs on a host.
+var programs = map[catalog.Engine]string{catalog.OpenTofu: "tofu", catalog.Terraform: "terraform", catalog.Script: "bash"}
+
+// getEngine says what to do about an engine that no host has.
+func getEngine(engine catalog.Engine, hosts []Candidate) string {
+	text := fmt.Sprintf("install %s there, or name its folder in Engine.AdditionalBinaryPaths", cmp.Or(programs[engine], string(engine)))
+	there := map[string]bool{}
+	for _, h := range hosts {
+		for name := range h.Engines {
+			there[name] = true
+		}
+	}
+	if len(there) == 0 {
+		return text
+	}
+	return text + ", or set the Module's engine to one of: " + strings.Join(slices.Sorted(maps.Keys(there)), ", ")
 }
 
 // Select orders eligible candidates for Offers: all of them at once for first_response, the one

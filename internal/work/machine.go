@@ -82,7 +82,8 @@ func Next(job Job, event Event, now time.Time) (Job, []Effect, error) {
 	}
 	row := find(job.Status, event.Name())
 	if row == nil {
-		return job, nil, fault.New(fault.Conflict, "job_state", "job #%d is %s: it cannot be %s now", job.Number, job.Status, verb(event))
+		return job, nil, fault.New(fault.Conflict, "job_state", "job #%d is %s: it cannot be %s now", job.Number, job.Status, verb(event)).
+			WithHint("%s", stateHint(job))
 	}
 	changed := job.clone()
 	m := &move{job: &changed, event: event, now: now}
@@ -356,8 +357,19 @@ func approvalExpired(m *move) {
 	m.job.Failure = &Failure{Code: "approval_expired", Message: "nobody approved the plan in time", Hint: "submit the job again"}
 }
 
+// stateHint says what can be done with a Job that is in another state than was thought.
+func stateHint(job Job) string {
+	if job.Status.Terminal() {
+		return "it is over: queue a new one if its work is wanted"
+	}
+	return fmt.Sprintf("look at it again: legwork job show %d", job.Number)
+}
+
 func (m *move) noteCancel() CancelRequested {
 	e := m.event.(CancelRequested)
+	if m.job.Cancel != nil && e.Reason == "" {
+		e.Reason = m.job.Cancel.Reason // a harder way does not take back why
+	}
 	m.job.Cancel = &Cancel{Mode: e.Mode, By: e.By, Reason: e.Reason, At: m.now}
 	return e
 }
