@@ -70,14 +70,14 @@ func everyMessage() []Message {
 		&Hello{Capability: 1, Version: "v", Instance: "i", Key: "k", OS: "linux", Arch: "amd64",
 			Engines: map[string]string{"opentofu": "1"}, Labels: map[string]string{"a": "b"}, Capacity: 10,
 			Journal: []Held{{Ref: ref, Step: -1}, {Ref: ref, Step: 2, Running: true}}},
-		&Heartbeat{Working: []Ref{ref}, Draining: true}, &Accept{ref}, &Refuse{Ref: ref, Code: "busy", Message: "no"},
+		&Heartbeat{Working: []Ref{ref}, Draining: true, Blocked: []Blocked{{Ref: ref, Reason: "full"}}}, &Accept{ref}, &Refuse{Ref: ref, Code: "busy", Message: "no"},
 		&StepStarted{Ref: ref, Step: 1, At: at}, &StepFinished{Ref: ref, Step: 1, LastSeq: 9, Result: result},
 		&LogBatch{Ref: ref, Step: 1, First: 1, Count: 1, Records: []byte{1}}, &Draining{},
 		&Welcome{Capability: 1, Session: "s", Heartbeat: time.Second, Lease: time.Minute, Runner: "edge",
 			Jobs: []Verdict{{Ref: ref, Fate: Continue, Spec: spec, Acks: []StepLog{{Step: 1, Next: 5}}, Next: 2, Cancel: work.Kill}}},
 		&Offer{Ref: ref, Engine: "opentofu", Module: "a/b/c"}, &Withdrawn{ref}, &RunStep{Ref: ref, Step: 1, Spec: spec, Watch: true},
 		&Cancel{Ref: ref, Mode: work.Graceful}, &LogAck{Ref: ref, Step: 1, Next: 9}, &StepAck{Ref: ref, Step: 1},
-		&Drain{Resume: true}, &Configure{Ref: ref, Watch: true}, &Drop{ref}, &Goodbye{Reason: "r"},
+		&Drain{Resume: true}, &Configure{Ref: ref, Watch: true}, &Drop{ref}, &Notice{Text: "t", Trouble: true}, &Goodbye{Reason: "r"},
 	}
 }
 

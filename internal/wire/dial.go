@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -129,7 +130,7 @@ func refused(base string, resp *http.Response, body []byte) error {
 		return fault.New(fault.Unavailable, told.Code, "%s: %s", f.Message, told.Detail).WithHint("%s", told.Hint)
 	case told.Detail != "":
 		return told.fault(status)
-	case saysTLS(string(body)):
+	case ToldToUseTLS(body):
 		return wrongScheme(base)
 	case status >= 300 && status < 400:
 		return notLegwork(base).WithHint("it redirects to %s: set Server.Url to where the Server is", cut(resp.Header.Get("Location"), 200))
@@ -204,19 +205,21 @@ func wrongScheme(base string) *fault.Fault {
 		WithHint("set Server.Url to https://%s", rest)
 }
 
-// saysTLS tells by the body of an answer that plain HTTP came to a door for TLS: the sentences of Go and of nginx.
-func saysTLS(body string) bool {
-	return strings.Contains(body, "HTTP request to an HTTPS server") || strings.Contains(body, "plain HTTP request was sent to HTTPS port")
+// ToldToUseTLS tells by the body of an answer that plain HTTP came to a door for TLS. The sentences are those of Go and
+// of nginx.
+func ToldToUseTLS(body []byte) bool {
+	return bytes.Contains(body, []byte("HTTP request to an HTTPS server")) || bytes.Contains(body, []byte("plain HTTP request was sent to HTTPS port"))
 }
 
-// isAlert tells that the answer to plain HTTP was an alert of TLS, which the client quotes as a malformed answer.
-func isAlert(err error) bool {
-	return strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`)
+// SchemeMismatch tells by the error of a request that http came to a door for TLS, or the reverse. An alert of TLS in
+// answer to plain HTTP is quoted by the client as a malformed answer.
+func SchemeMismatch(err error) bool {
+	return errors.Is(err, http.ErrSchemeMismatch) || strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`)
 }
 
 // unreachable gives the meaning of an error of the network.
 func unreachable(base string, err error) error {
-	if errors.Is(err, http.ErrSchemeMismatch) || isAlert(err) {
+	if SchemeMismatch(err) {
 		return wrongScheme(base).WithCause(err)
 	}
 	reason := err

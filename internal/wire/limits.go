@@ -33,7 +33,7 @@ func checkMessage(m Message) error {
 	case *Hello:
 		return checkHello(m)
 	case *Heartbeat:
-		return checkRefs(m.Working)
+		return errors.Join(checkRefs(m.Working), checkBlocked(m.Blocked))
 	case *Accept:
 		return m.check()
 	case *Refuse:
@@ -62,6 +62,8 @@ func checkMessage(m Message) error {
 		return m.check()
 	case *Drop:
 		return m.check()
+	case *Notice:
+		return short("text", m.Text, maxText)
 	case *Goodbye:
 		return short("reason", m.Reason, maxText)
 	}
@@ -98,6 +100,18 @@ func checkRefs(refs []Ref) error {
 	}
 	for _, r := range refs {
 		if err := r.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkBlocked(list []Blocked) error {
+	if len(list) > MaxJournal {
+		return fmt.Errorf("%d Jobs are more than %d", len(list), MaxJournal)
+	}
+	for _, b := range list {
+		if err := errors.Join(b.check(), short("reason", b.Reason, 4*maxName)); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,7 @@ const (
 	kindConfigure    byte = 71
 	kindDrop         byte = 72
 	kindStepAck      byte = 73
+	kindNotice       byte = 74
 	kindGoodbye      byte = 127 // either way
 )
 
@@ -76,8 +77,15 @@ type Held struct {
 
 // Heartbeat says that the Instance lives and what it works on. It renews the Leases of the Jobs it names.
 type Heartbeat struct {
-	Working  []Ref `cbor:"1,keyasint,omitempty"`
-	Draining bool  `cbor:"2,keyasint,omitempty"`
+	Working  []Ref     `cbor:"1,keyasint,omitempty"`
+	Draining bool      `cbor:"2,keyasint,omitempty"`
+	Blocked  []Blocked `cbor:"3,keyasint,omitempty"` // of Working
+}
+
+// Blocked says why an Attempt cannot go on, though nothing is wrong with it: it waits, for example for room on a full disk.
+type Blocked struct {
+	Ref
+	Reason string `cbor:"3,keyasint"` // a sentence
 }
 
 // Accept takes an Offer. The Instance keeps a place free until it is answered by RunStep or Withdrawn.
@@ -211,6 +219,12 @@ type Configure struct {
 // Drop tells the Instance that a Job is over for the Server: its folder may go.
 type Drop struct{ Ref }
 
+// Notice is a sentence for the log of the Instance, about what its operator cannot see there.
+type Notice struct {
+	Text    string `cbor:"1,keyasint"`
+	Trouble bool   `cbor:"2,keyasint,omitempty"` // somebody should do something about it
+}
+
 // Goodbye announces the end of the Session; a close frame follows.
 type Goodbye struct {
 	Reason string `cbor:"1,keyasint"`
@@ -234,6 +248,7 @@ func (*StepAck) kind() byte      { return kindStepAck }
 func (*Drain) kind() byte        { return kindDrain }
 func (*Configure) kind() byte    { return kindConfigure }
 func (*Drop) kind() byte         { return kindDrop }
+func (*Notice) kind() byte       { return kindNotice }
 func (*Goodbye) kind() byte      { return kindGoodbye }
 
 // blank makes an empty message of a type byte, nil for an unknown one.
@@ -275,6 +290,8 @@ func blank(kind byte) Message {
 		return new(Configure)
 	case kindDrop:
 		return new(Drop)
+	case kindNotice:
+		return new(Notice)
 	case kindGoodbye:
 		return new(Goodbye)
 	}

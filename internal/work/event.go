@@ -72,6 +72,12 @@ type CannotRun struct{ Failure Failure }
 // WaitChanged notes why a queued Job waits.
 type WaitChanged struct{ Wait Wait }
 
+// Noticed says of a Job under way what keeps its Instance from going on, or with no Text that nothing does any more.
+type Noticed struct {
+	Attempt int
+	Text    string // a sentence
+}
+
 // The names of the events.
 const (
 	onClaimed         EventName = "claimed"
@@ -88,6 +94,7 @@ const (
 	onReplaced        EventName = "replaced"
 	onCannotRun       EventName = "cannot run"
 	onWaitChanged     EventName = "wait reason changed"
+	onNoticed         EventName = "noticed"
 )
 
 func (ClaimedBy) Name() EventName       { return onClaimed }
@@ -104,6 +111,7 @@ func (CancelRequested) Name() EventName { return onCancelRequested }
 func (Replaced) Name() EventName        { return onReplaced }
 func (CannotRun) Name() EventName       { return onCannotRun }
 func (WaitChanged) Name() EventName     { return onWaitChanged }
+func (Noticed) Name() EventName         { return onNoticed }
 
 // attemptOf gives the fencing token of an event that an Instance or its lease caused.
 func attemptOf(e Event) (int, bool) {
@@ -117,6 +125,8 @@ func attemptOf(e Event) (int, bool) {
 	case LeaseLost:
 		return e.Attempt, true
 	case Resumed:
+		return e.Attempt, true
+	case Noticed:
 		return e.Attempt, true
 	}
 	return 0, false

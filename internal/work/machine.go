@@ -34,6 +34,10 @@ var table = []transition{
 	{From: []Status{Claimed, Running}, On: onResumed, To: []Status{Claimed, Running}, do: renewed},
 	{From: []Status{Claimed, Running}, On: onCancelRequested, To: []Status{Canceling}, do: cancelBound},
 
+	{From: []Status{Claimed}, On: onNoticed, To: []Status{Claimed}, do: noticed},
+	{From: []Status{Running}, On: onNoticed, To: []Status{Running}, do: noticed},
+	{From: []Status{Canceling}, On: onNoticed, To: []Status{Canceling}, do: noticed},
+
 	{From: []Status{AwaitingApproval}, On: onApproved, To: []Status{Running}, do: approved},
 	{From: []Status{AwaitingApproval}, On: onDeclined, To: []Status{Declined}, do: declined},
 	{From: []Status{AwaitingApproval}, On: onApprovalExpired, To: []Status{Expired}, do: approvalExpired},
@@ -136,7 +140,7 @@ func (j Job) clone() Job {
 // finish sets what every terminal state has in common. Steps that never ran are skipped.
 func (m *move) finish() {
 	j := m.job
-	j.FinishedAt, j.Wait = m.now, Wait{}
+	j.FinishedAt, j.Wait, j.Notice = m.now, Wait{}, ""
 	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
 	for i := range j.Steps {
 		if !j.Steps[i].Status.Done() {
@@ -152,6 +156,9 @@ func (m *move) finish() {
 func (m *move) renewLease() { m.job.LeaseUntil = m.now.Add(m.job.Limits.Lease) }
 
 func nothing(*move) {}
+
+// noticed holds for the Step under way: its end, like the loss of the Attempt, takes the notice away.
+func noticed(m *move) { m.job.Notice = m.event.(Noticed).Text }
 
 func waitChanged(m *move) { m.job.Wait = m.event.(WaitChanged).Wait }
 
@@ -229,6 +236,7 @@ func (m *move) record() (Step, bool) {
 	if s.StartedAt.IsZero() {
 		s.StartedAt = m.now
 	}
+	j.Notice = ""
 	s.Status, s.FinishedAt, s.ExitCode, s.Failure, s.Plan = r.Status, m.now, r.ExitCode, r.Failure, r.Plan
 	if j.Commit == "" {
 		j.Commit = r.Commit
@@ -441,7 +449,7 @@ func (m *move) interrupt(e LeaseLost) bool {
 	if s == nil || !s.Changing || e.Gone || j.Limits.RecoveryWindow <= 0 {
 		return false
 	}
-	j.Status = Interrupted
+	j.Status, j.Notice = Interrupted, ""
 	j.LeaseUntil = time.Time{}
 	j.RecoverUntil = m.now.Add(j.Limits.RecoveryWindow)
 	return true
@@ -487,7 +495,7 @@ func (m *move) loss(reason string) {
 	if s := m.job.underWay(); s != nil {
 		l.Step, l.Changing = s.Kind, s.Changing
 	}
-	m.job.Losses = append(m.job.Losses, l)
+	m.job.Losses, m.job.Notice = append(m.job.Losses, l), ""
 }
 
 // requeue ends the present Attempt: the Job starts over with the first Step, or fails when it was

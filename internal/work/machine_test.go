@@ -313,7 +313,7 @@ func TestNextLeavesItsArgumentAlone(t *testing.T) {
 func anyEvent(t *rapid.T, j work.Job) work.Event {
 	attempt := rapid.IntRange(max(0, j.Attempt-1), j.Attempt).Draw(t, "attempt")
 	step := rapid.IntRange(-1, len(j.Steps)).Draw(t, "step")
-	switch rapid.IntRange(0, 13).Draw(t, "event") {
+	switch rapid.IntRange(0, 14).Draw(t, "event") {
 	case 0:
 		return bind
 	case 1:
@@ -346,7 +346,36 @@ func anyEvent(t *rapid.T, j work.Job) work.Event {
 	case 12:
 		return work.CannotRun{Failure: work.Failure{Code: "output_missing", Message: "it takes an output that is not there"}}
 	}
+	if rapid.Bool().Draw(t, "notice") {
+		return work.Noticed{Attempt: attempt, Text: "the disk is full"}
+	}
 	return work.WaitChanged{Wait: work.Wait{Code: work.WaitBusy}}
+}
+
+// TestNotice: what keeps a Step from going on is said of the Job until it does, or the Step is over.
+func TestNotice(t *testing.T) {
+	const full = "the disk is full"
+	next := func(j work.Job, e work.Event) work.Job {
+		t.Helper()
+		j, _, err := work.Next(j, e, t0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	running := next(toStep(t, applyJob(), 0), work.StepStarted{Attempt: 1, Step: 0})
+	stalled := next(running, work.Noticed{Attempt: 1, Text: full})
+	if stalled.Notice != full || stalled.Status != work.Running {
+		t.Fatalf("got %s %q", stalled.Status, stalled.Notice)
+	}
+	for _, e := range []work.Event{work.Noticed{Attempt: 1}, ok(1, 0), work.LeaseLost{Attempt: 1}} {
+		if j := next(stalled, e); j.Notice != "" {
+			t.Errorf("after %q it says %q", e.Name(), j.Notice)
+		}
+	}
+	if _, _, err := work.Next(stalled, work.Noticed{Attempt: 2, Text: "late"}, t0); err == nil {
+		t.Error("a notice of another attempt was taken")
+	}
 }
 
 // step draws one event, applies it and checks what holds for every Job.

@@ -257,8 +257,9 @@ type Job struct {
 	Cause          string `json:"cause,omitempty"` // why it was created, when not by a person: "output of prod/network/base changed"
 
 	Status  Status   `json:"status"`
-	Wait    Wait     `json:"wait,omitzero"` // while queued
-	Attempt int      `json:"attempt"`       // times the Job was bound; the fencing token
+	Wait    Wait     `json:"wait,omitzero"`    // while queued
+	Notice  string   `json:"notice,omitempty"` // what keeps a Job under way from going on, a sentence
+	Attempt int      `json:"attempt"`          // times the Job was bound; the fencing token
 	Steps   []Step   `json:"steps"`
 	Binding *Binding `json:"binding,omitempty"` // the present or last one
 	Losses  []Loss   `json:"losses,omitempty"`
