@@ -19,6 +19,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
@@ -171,6 +172,9 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
 	}
+	if wire.SchemeMismatch(err) {
+		return wrongScheme(c.base).WithCause(err)
+	}
 	reason := err
 	var outer *url.Error
 	if errors.As(err, &outer) {
@@ -183,10 +187,21 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &authority):
 		return f.WithHint("name the certificate authority that signed the Server's certificate: --ca-file or LEGWORK_CA_FILE")
-	case errors.As(err, &plain), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+	case errors.As(err, &plain):
 		return f.WithHint("the Server does not speak TLS there: is it http instead of https?")
 	}
 	return f
+}
+
+// wrongScheme says that https is spoken where http was asked for, or the reverse.
+func wrongScheme(base string) *fault.Fault {
+	scheme, rest, _ := strings.Cut(base, "://")
+	other := "https"
+	if scheme == "https" {
+		other = "http"
+	}
+	return fault.New(fault.Unavailable, "wrong_scheme", "what answers at %s speaks %s, not %s", base, other, scheme).
+		WithHint("name the Server as %s://%s: --server or LEGWORK_SERVER says where it is", other, rest)
 }
 
 // escapedPath writes a path of names so that each stays one part.

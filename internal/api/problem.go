@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"legwork/internal/fault"
+	"legwork/internal/wire"
 )
 
 // Problem is the body of every answer that is not a success (RFC 9457, application/problem+json).
@@ -113,6 +114,9 @@ func problemHeaders(h http.Header, p *Problem) {
 // Server gives becomes one that says so.
 func readProblem(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if at := resp.Request.URL; wire.ToldToUseTLS(body) && at.Scheme == "http" {
+		return wrongScheme(at.Scheme + "://" + at.Host)
+	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var p Problem
 	if kind != problemType || json.Unmarshal(body, &p) != nil || p.Code == "" {
