@@ -88,6 +88,9 @@ func (c *command) begin() error {
 		close(c.done)
 		return nil
 	}
+	if _, err := os.Lstat(c.spec.StartFile); err == nil { // before a torn end of the spool is cut off, which the Runner shall say
+		return c.orphaned()
+	}
 	create := func() (*os.File, error) { return c.keeper.spares.create(c.spec.Spool) }
 	if c.spool, err = openSpoolWith(c.spec.Spool, create); err != nil {
 		return asDiskFault(err)
@@ -115,10 +118,14 @@ func (c *command) claim() error {
 	var err error
 	c.record, err = claimStart(c.spec.StartFile, c.startRecord(), c.keeper.spares.create)
 	if errors.Is(err, fs.ErrExist) {
-		return fault.New(fault.Conflict, codeOrphaned, "command %s was started before and its keeper is gone", c.spec.ID).
-			WithHint("find out whether it still runs, and remove its start record to start it again")
+		return c.orphaned()
 	}
 	return asDiskFault(err)
+}
+
+func (c *command) orphaned() error {
+	return fault.New(fault.Conflict, codeOrphaned, "command %s was started before and its keeper is gone", c.spec.ID).
+		WithHint("find out whether it still runs, and remove its start record to start it again")
 }
 
 func (c *command) startRecord() startRecord {

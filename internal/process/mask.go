@@ -95,6 +95,12 @@ func (m *Masker) at(text []byte) (full int, open bool) {
 	return full, open
 }
 
+// Mask gives a text, which is whole, with its secrets masked.
+func (m *Masker) Mask(text string) string {
+	s := maskStream{masker: m}
+	return string(s.finish(s.write(nil, []byte(text))))
+}
+
 // maskStream masks one stream of bytes, however it is cut into writes.
 type maskStream struct {
 	masker  *Masker

@@ -26,6 +26,7 @@ type Reader struct {
 	pos     Position
 	checked bool // pos.Offset is known to be the border of a frame
 	damaged bool
+	torn    bool
 }
 
 // ReadSpool makes a Reader that returns records from the given position on. The file is opened by
@@ -38,9 +39,9 @@ func ReadSpool(path string, from Position) *Reader {
 // Position returns where to go on after the records returned so far.
 func (r *Reader) Position() Position { return r.pos }
 
-// Damaged tells whether the last Next stopped at something that is no record. A crash of the host
-// leaves such an end; the next OpenSpool cuts it off.
-func (r *Reader) Damaged() bool { return r.damaged }
+// Torn tells whether the last Next stopped at something that is no record, or not a whole one. When nobody
+// writes the spool any more, a crash of the host has left it so; the next OpenSpool cuts it off.
+func (r *Reader) Torn() bool { return r.torn }
 
 // Next returns the records that follow: at most limit of them, and no more than fit into maxBytes,
 // but always one when one is there. No records and no error means that there are no more yet. The
@@ -49,6 +50,7 @@ func (r *Reader) Next(limit, maxBytes int) ([]work.Record, error) {
 	if err := r.open(); err != nil || r.file == nil {
 		return nil, err
 	}
+	r.torn = false
 	want := max(maxBytes, 4<<10)
 	for {
 		chunk, err := r.chunk(want)
@@ -71,6 +73,7 @@ func (r *Reader) Next(limit, maxBytes int) ([]work.Record, error) {
 			return records, nil
 		}
 		if used == 0 {
+			r.torn = true
 			return nil, nil
 		}
 	}

@@ -126,8 +126,8 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 	if err := os.Mkdir(temp, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, engine.Workspace{}, fmt.Errorf("making the scratch folder: %w", err)
 	}
-	if r.cfg.ClientSecret != "" {
-		secrets = append(slices.Clip(secrets), r.cfg.ClientSecret)
+	if secret := r.cfg.CurrentSecret(); secret != "" {
+		secrets = append(slices.Clip(secrets), secret)
 	}
 	return e, engine.Workspace{
 		Dir: dir, JobDir: j.dir, Cache: r.home.cache(), Spec: spec, Tool: tool, Secrets: secrets,
@@ -251,6 +251,9 @@ func (r *Runner) startAndWait(ctx context.Context, st *step, name string, spec p
 	r.mu.Unlock()
 	if end {
 		r.stopCommand(spec.ID, mode)
+	}
+	if attached {
+		r.askBlocked(st, keeper, spec.ID)
 	}
 	exit, err := keeper.Wait(r.life, spec.ID, spec.ExitFile)
 	r.mu.Lock()

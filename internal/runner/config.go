@@ -19,6 +19,7 @@ type Config struct {
 	Instance       string // name among the Instances of the Runner record
 	ClientID       string // without the Organization's id
 	ClientSecret   string
+	CurrentSecret  func() string `json:"-"` // the client secret at this moment, where it can change; nil means ClientSecret
 
 	WorkingDirectory string   // absolute; made when missing
 	TempDirectory    string   // absolute; scratch folders of Jobs
@@ -71,6 +72,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.CurrentSecret == nil {
+		c.CurrentSecret = func() string { return c.ClientSecret }
 	}
 	return c
 }

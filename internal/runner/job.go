@@ -32,6 +32,7 @@ type job struct {
 	spec    *work.Spec // nil after a restart until the Server has sent it again
 	fate    fate
 	cancel  work.CancelMode
+	stopped bool // nobody canceled the Job: the Runner ends
 	watch   bool // somebody follows the log
 	written bool // the folder is there
 	steps   map[int]*step
@@ -55,6 +56,7 @@ type step struct {
 	running bool
 	main    bool   // the engine's command was begun, not only a Hook
 	command string // id of the keeper's command under way
+	blocked string // why its output cannot be stored now
 	stop    context.CancelCauseFunc
 	result  *work.StepResult
 	stored  bool // the Server has the result
@@ -161,6 +163,37 @@ func (r *Runner) cancelJob(j *job, mode work.CancelMode) {
 	j.cancel = mode
 	r.jobLog.Info("Job is canceled", "job", j.Job, "attempt", j.Attempt, "mode", mode)
 	r.endSteps(j)
+}
+
+// obey cancels a Job as the Server says. The caller holds mu.
+func (r *Runner) obey(j *job, mode work.CancelMode) {
+	j.stopped = false
+	r.cancelJob(j, mode)
+}
+
+// stopJob ends what is under way of a Job that nobody canceled. The caller holds mu.
+func (r *Runner) stopJob(j *job, mode work.CancelMode) {
+	j.stopped = j.stopped || j.cancel == ""
+	r.cancelJob(j, mode)
+}
+
+// blameStop says of a Step that was ended because the Runner ends that it was this and no cancel.
+func (r *Runner) blameStop(st *step, result *work.StepResult) {
+	r.mu.Lock()
+	stopped, began := st.job.stopped && st.job.fate == live, st.main || st.kind == work.StepFetch && !st.started.IsZero()
+	r.mu.Unlock()
+	if !stopped || result.Status != work.StepCanceled {
+		return
+	}
+	f := &work.Failure{Code: "runner_stopped", Hint: "run the Job again"}
+	f.Message = "the Runner was stopped before " + string(st.kind) + " began"
+	if began {
+		f.Message = "the Runner was stopped while " + string(st.kind) + " ran"
+	}
+	if began && st.changing {
+		f.Hint = "it may have changed something: a new plan shows what is left to do"
+	}
+	result.Failure = f
 }
 
 func rank(mode work.CancelMode) int {

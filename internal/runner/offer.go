@@ -87,7 +87,7 @@ func (r *Runner) onRunStep(l *link, m *wire.RunStep) {
 	default:
 		j.watch = j.watch || m.Watch
 		if r.ending != "" {
-			r.cancelJob(j, r.ending)
+			r.stopJob(j, r.ending)
 		}
 		r.beginOnce(j, m.Step)
 	}

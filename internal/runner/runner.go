@@ -132,7 +132,7 @@ func (r *Runner) CancelAll(mode work.CancelMode) {
 	r.ending = mode
 	for _, j := range r.jobs {
 		if j.running() {
-			r.cancelJob(j, mode)
+			r.stopJob(j, mode)
 		}
 	}
 }

@@ -1,11 +1,14 @@
 package runner
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -310,19 +313,66 @@ func TestDrain(t *testing.T) {
 
 func TestCancelAll(t *testing.T) {
 	s := newServer(t)
-	r := start(t, testConfig(t, s))
+	cfg := testConfig(t, s)
+	cfg.Grace.Interrupt = time.Hour // the kill alone ends it
+	r := start(t, cfg)
 	job := ref("job-1", 1)
 	s.begin(job, scriptSpec("trap '' INT TERM; echo ready; sleep 60; sleep 60", false), 1)
 	s.sees(job, 1, "ready")
 	r.CancelAll(work.Graceful)
+	beats := 0
+	s.wait("the Runner stays while the command is being ended", func() bool {
+		if beats == 0 {
+			beats = len(s.beats)
+		}
+		return len(s.beats) > beats+5
+	})
+	if len(r.done) > 0 || s.has(job, 1) {
+		t.Fatal("the Runner left before the command had ended")
+	}
 	r.CancelAll(work.Kill)
 	if err := <-r.done; err != nil {
 		t.Fatal(err)
 	}
 	r.done <- nil
-	if got := s.result(job, 1); got.Status != work.StepCanceled {
-		t.Errorf("got %+v", got)
+	got := s.result(job, 1)
+	if f := got.Failure; got.Status != work.StepCanceled || f.Code != "runner_stopped" || f.Message != "the Runner was stopped while run ran" || !strings.Contains(f.Hint, "new plan") {
+		t.Errorf("got %+v %+v", got, got.Failure)
 	}
+	if log := s.text(job, 1, work.System); !strings.Contains(log, "the Runner was stopped") {
+		t.Errorf("the log says %q", log)
+	}
+}
+
+// TestNotice puts into the log what the Server says there is to know.
+func TestNotice(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	var log syncBuffer
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	start(t, cfg)
+	s.send(&wire.Notice{Text: "runner edge is disabled", Trouble: true})
+	s.send(&wire.Notice{Text: "runner edge is enabled"})
+	eventually(t, "both are in the log", func() bool {
+		return strings.Contains(log.String(), `level=WARN msg="runner edge is disabled"`) && strings.Contains(log.String(), `level=INFO msg="runner edge is enabled"`)
+	})
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 func TestLeaveAndComeBack(t *testing.T) {

@@ -297,6 +297,12 @@ func (s *fakeServer) result(ref wire.Ref, step int) work.StepResult {
 }
 
 // text is the log of a Step, of the given streams or of all.
+func (s *fakeServer) has(ref wire.Ref, step int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.jobs[ref].times[step] > 0
+}
+
 func (s *fakeServer) text(ref wire.Ref, step int, streams ...work.Stream) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

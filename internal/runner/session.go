@@ -58,7 +58,7 @@ func (r *Runner) login(ctx context.Context) (wire.Token, error) {
 		return r.token, nil
 	}
 	token, err := wire.FetchToken(ctx, r.http, r.cfg.ServerURL, wire.Client{
-		OrganizationID: r.cfg.OrganizationID, ID: r.cfg.ClientID, Secret: r.cfg.ClientSecret,
+		OrganizationID: r.cfg.OrganizationID, ID: r.cfg.ClientID, Secret: r.cfg.CurrentSecret(),
 	})
 	if err != nil {
 		return wire.Token{}, err
@@ -173,7 +173,7 @@ func (r *Runner) judge(j *job, v *wire.Verdict) {
 			j.spec = v.Spec
 		}
 		if v.Cancel != "" {
-			r.cancelJob(j, v.Cancel)
+			r.obey(j, v.Cancel)
 		}
 	case wire.Superseded:
 		r.setFate(j, superseded)
@@ -226,6 +226,9 @@ func (r *Runner) heartbeat() *wire.Heartbeat {
 	for ref, j := range r.jobs {
 		if j.fate == live && len(h.Working) < wire.MaxJournal {
 			h.Working = append(h.Working, ref)
+			if why := j.blocked(); why != "" {
+				h.Blocked = append(h.Blocked, wire.Blocked{Ref: ref, Reason: why})
+			}
 		}
 	}
 	return h
@@ -262,7 +265,7 @@ func (r *Runner) handle(l *link, m wire.Message) error {
 			st.ship.poke()
 		})
 	case *wire.Cancel:
-		r.withJob(m.Ref, func(j *job) { r.cancelJob(j, m.Mode) })
+		r.withJob(m.Ref, func(j *job) { r.obey(j, m.Mode) })
 	case *wire.Configure:
 		r.withJob(m.Ref, func(j *job) { r.watchJob(j, m.Watch) })
 	case *wire.Drop:
@@ -274,6 +277,12 @@ func (r *Runner) handle(l *link, m wire.Message) error {
 		r.mu.Lock()
 		r.resting = !m.Resume
 		r.mu.Unlock()
+	case *wire.Notice:
+		if m.Trouble {
+			r.sessionLog.Warn(m.Text)
+		} else {
+			r.sessionLog.Info(m.Text)
+		}
 	case *wire.Goodbye: // the close frame follows
 	default:
 		reason := "a message came that no Server sends"

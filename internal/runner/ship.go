@@ -30,8 +30,9 @@ type shipper struct {
 	mu     sync.Mutex
 	acked  uint64 // the next record that the Server has not stored
 	keeper *process.Client
-	busy   bool // the goroutine runs
-	again  bool // the result is asked for once more
+	busy   bool   // the goroutine runs
+	again  bool   // the result is asked for once more
+	stuck  string // what the keeper said of a command that an earlier process had it start
 
 	// The rest is of the goroutine.
 	link     *link // the Session that what follows is about
@@ -40,6 +41,8 @@ type shipper struct {
 	inflight []sentBatch
 	unacked  int // bytes of inflight
 	told     bool
+	blocked  string    // what the keeper said last
+	mended   bool      // a torn end of the log was cut off
 	maybe    bool      // there may be records that were not read
 	since    time.Time // when maybe began
 	opened   time.Time // when the last batch was sent
@@ -141,6 +144,7 @@ func (s *shipper) serve() {
 			return
 		}
 		s.expect()
+		s.lookBlocked()
 	}
 }
 
@@ -153,6 +157,10 @@ func (s *shipper) end() (again bool) {
 	if s.grew != nil {
 		s.grew.Stop()
 		s.grew = nil
+	}
+	if s.blocked != "" {
+		s.blocked = ""
+		s.r.setBlocked(s.st, "")
 	}
 	s.link, s.inflight, s.unacked = nil, nil, 0
 	s.mu.Lock()
@@ -212,6 +220,9 @@ func (s *shipper) turn() (wait time.Duration, over bool) {
 		}
 		if now.result == nil {
 			return s.idle(now), false
+		}
+		if s.mend() {
+			continue
 		}
 		if !s.told {
 			s.report(now.result)

@@ -3,12 +3,14 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"legwork/internal/engine"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/wire"
@@ -52,6 +54,7 @@ func (r *Runner) perform(ctx context.Context, st *step) {
 	if err != nil {
 		result = r.failure(st, err)
 	}
+	r.blameStop(st, &result)
 	r.record(st, &result, note)
 	release() // before the Server hears of the result: it sends the next Step at once
 	r.finish(st, result, note)
@@ -139,7 +142,12 @@ func (r *Runner) failure(st *step, err error) work.StepResult {
 			Hint: "the Runner's own log on its host names the cause"}
 	}
 	if result.Status == work.StepFailed {
-		r.jobLog.Warn("Step failed", "job", st.job.Job, "attempt", st.job.Attempt, "step", st.kind, "error", err, "cause", errors.Unwrap(err))
+		said := ""
+		var ended *engine.CaptureError
+		if errors.As(err, &ended) {
+			said = ended.Stderr
+		}
+		r.jobLog.Warn("Step failed", "job", st.job.Job, "attempt", st.job.Attempt, "step", st.kind, "error", err, "cause", errors.Unwrap(err), "stderr", said)
 	}
 	return result
 }
@@ -217,25 +225,41 @@ func tidyText(text string, limit int) string {
 // say writes a record of Legwork's own into the Step's log. Only the goroutine that performs the
 // Step calls it, and never while a command runs.
 func (st *step) say(text string) {
-	if st.spool == nil {
-		if err := st.makeFolder(); err != nil {
-			return
-		}
-		spool, err := process.OpenSpool(st.path + ".spool")
-		if err != nil {
-			st.ship.r.jobLog.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
-			return
-		}
-		spool.SkipTo(st.ship.ackedSeq())
-		st.spool = spool
+	if st.openSpool() {
+		st.append(text)
+		st.ship.poke()
 	}
+}
+
+// openSpool has the Runner itself write the Step's log. What was torn off at its end is said there.
+func (st *step) openSpool() bool {
+	if st.spool != nil {
+		return true
+	}
+	if err := st.makeFolder(); err != nil {
+		return false
+	}
+	spool, err := process.OpenSpool(st.path + ".spool")
+	if err != nil {
+		st.ship.r.jobLog.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
+		return false
+	}
+	spool.SkipTo(st.ship.ackedSeq())
+	st.spool = spool
+	if n := spool.Dropped(); n > 0 {
+		st.ship.r.jobLog.Warn("log of a Step was torn", "job", st.job.Job, "step", st.kind, "bytes", n)
+		st.append(fmt.Sprintf("the host was cut off while it wrote this log: %d bytes that were damaged are missing here", n))
+	}
+	return true
+}
+
+func (st *step) append(text string) {
 	for line := range strings.Lines(strings.ToValidUTF8(text, "?")) {
 		if err := st.spool.Append(work.System, false, []byte(strings.TrimRight(line, "\r\n")), time.Now()); err != nil {
 			st.ship.r.jobLog.Warn("log of a Step cannot be written", "job", st.job.Job, "step", st.kind, "error", err)
 			break
 		}
 	}
-	st.ship.poke()
 }
 
 // makeFolder makes the folder of the Attempt, for what is said before the first entry of its journal.
