@@ -9,9 +9,12 @@ package access
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -60,6 +63,9 @@ func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logg
 	}
 	if err := os.MkdirAll(settings.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
+	}
+	if err := needMasterKey(ctx, st, settings.Dir); err != nil {
+		return nil, err
 	}
 	sealer, err := OpenSealer(settings.Dir)
 	if err != nil {
@@ -128,6 +134,27 @@ func (a *Access) writeTouched(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// needMasterKey refuses a folder without the master key when the database was made with one: no other is made, which
+// could be taken for it later.
+func needMasterKey(ctx context.Context, st *store.Store, dir string) error {
+	path := filepath.Join(dir, masterKeyFile)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := st.View(ctx, func(tx *store.Tx) error {
+		_, err := tx.ServerKey(signingKeyName)
+		return err
+	})
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for the key that signs tokens: %w", err)
+	}
+	return fault.New(fault.Invalid, "master_key_wrong", "the master key of this database is not there: %s", path).
+		WithHint("put the file master-key of the Server that made the database into this data folder, from its backup or from another Server")
 }
 
 // signingKey reads the key that signs tokens, or makes it. It lies sealed in the database, so that all

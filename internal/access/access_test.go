@@ -129,9 +129,17 @@ func TestServersOfOneDatabaseStartAtOnce(t *testing.T) {
 	if tokens != 1 {
 		t.Errorf("%d admin tokens", tokens)
 	}
-	_, err := New(context.Background(), st, Settings{Dir: t.TempDir()}, slog.New(slog.DiscardHandler))
-	if fault.Code(err) != "master_key_wrong" {
-		t.Errorf("with another master key: %v", err)
+	empty, other := t.TempDir(), t.TempDir()
+	if _, err := OpenSealer(other); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{empty, other} {
+		if _, err := New(context.Background(), st, Settings{Dir: dir}, slog.New(slog.DiscardHandler)); fault.Code(err) != "master_key_wrong" {
+			t.Errorf("without the master key: %v", err)
+		}
+	}
+	if files, err := os.ReadDir(empty); err != nil || len(files) > 0 {
+		t.Errorf("a start without the master key leaves %v, %v", files, err)
 	}
 }
 

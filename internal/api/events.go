@@ -31,7 +31,8 @@ type eventsIn struct {
 func (s *Server) registerEvents(h huma.API) {
 	huma.SchemaFromType(h.OpenAPI().Components.Schemas, reflect.TypeFor[Event]())
 	op := operation("follow-events", http.MethodGet, "/events", "Events", "What changes in the Organization, as server-sent events")
-	op.Description = "The id of each event is that of the change, its name the kind, its data an Event."
+	op.Description = "The id of each event is that of the change, its name the kind, its data an Event. Whoever asks for what follows an id that does not " +
+		"exist yet, as after the database was put back to an older state, first gets the event `reset` with the id that it goes on from: what is known of before is to be read anew."
 	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 		eventStreamType: {Schema: &huma.Schema{Type: huma.TypeString}},
 	}}}
@@ -46,18 +47,33 @@ func (s *Server) events(ctx context.Context, actor catalog.Actor, in *eventsIn) 
 	if err != nil {
 		return nil, err
 	}
-	if after < 0 {
-		if after, err = s.Control.LastEvent(ctx, actor); err != nil {
+	last, err := s.Control.LastEvent(ctx, actor)
+	if err != nil {
+		return nil, err
+	}
+	first := streamEvent{} // where to resume before anything happened
+	switch {
+	case after < 0:
+		after = last
+	case after > last:
+		after = last
+		data, err := json.Marshal(Event{ID: last, Time: time.Now().UTC(), Kind: resetEvent})
+		if err != nil {
 			return nil, err
 		}
+		first = streamEvent{Name: resetEvent, Data: data}
 	}
-	return stream(func(w http.ResponseWriter, r *http.Request) { s.followEvents(w, r, actor, after) }), nil
+	first.ID = strconv.FormatInt(after, 10)
+	return stream(func(w http.ResponseWriter, r *http.Request) { s.followEvents(w, r, actor, after, first) }), nil
 }
 
-func (s *Server) followEvents(w http.ResponseWriter, r *http.Request, actor catalog.Actor, after int64) {
+// resetEvent tells a follower that has seen what never was, or is no more, to begin anew.
+const resetEvent = "reset"
+
+func (s *Server) followEvents(w http.ResponseWriter, r *http.Request, actor catalog.Actor, after int64, first streamEvent) {
 	out := newEventWriter(w)
 	defer out.close()
-	if err := out.send(streamEvent{ID: strconv.FormatInt(after, 10)}); err != nil { // where to resume before anything happened
+	if err := out.send(first); err != nil {
 		return
 	}
 	ctx, cancel := s.streamContext(r)

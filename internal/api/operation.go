@@ -97,6 +97,7 @@ func schemaName(t reflect.Type, hint string) string {
 // described as the default answer.
 func handle[I, O any](s *Server, h huma.API, op huma.Operation, handler func(ctx context.Context, actor catalog.Actor, in *I) (*O, error)) {
 	op.Path = prefix + op.Path
+	op.RejectUnknownQueryParameters = true
 	huma.Register(h, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, actorOf(ctx), in)
 		if err != nil {

@@ -70,7 +70,7 @@ func problemOf(err error, requestID string) *Problem {
 		p.RequestID = requestID
 		return &p
 	}
-	f := fault.Of(err)
+	f := hinted(fault.Of(err))
 	status := statusOf[f.Kind]
 	details := f.Details
 	if len(details) > maxDetails {
@@ -80,6 +80,44 @@ func problemOf(err error, requestID string) *Problem {
 		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: f.Message,
 		Code: f.Code, Kind: f.Kind.String(), Hint: f.Hint, Details: details, RequestID: requestID,
 	}
+}
+
+// hinted gives a Fault that says what to do: by its own hint, else by what is known of its code or its kind.
+func hinted(f *fault.Fault) *fault.Fault {
+	if f.Hint != "" {
+		return f
+	}
+	if hint := hintOfCode[f.Code]; hint != "" {
+		return f.WithHint("%s", hint)
+	}
+	return f.WithHint("%s", hintOfKind[f.Kind])
+}
+
+// hintOfCode is for faults from below, which know nothing of command lines.
+var hintOfCode = map[string]string{
+	"stack_not_found":      "see: legwork stack list",
+	"namespace_not_found":  "see: legwork namespace list",
+	"module_not_found":     "see: legwork module list",
+	"runner_not_found":     "see: legwork runner list",
+	"assignment_not_found": "see: legwork assignment list",
+	"job_not_found":        "see: legwork job list",
+	"no_plan":              "only Jobs of OpenTofu and Terraform have one, after their Step plan: see legwork job show",
+	"database_unreachable": "look whether the database runs; the Server's own log names the cause, and the Server goes on by itself when it is back",
+	"server_stopping":      "wait a little and try again: another Server takes over, or this one starts again",
+}
+
+var hintOfKind = map[fault.Kind]string{
+	fault.Internal:        "look for the request_id in the Server's own log",
+	fault.Invalid:         "correct what is named; /openapi.json describes what is taken",
+	fault.Unauthenticated: "send a token of this Server: Authorization: Bearer ...",
+	fault.Forbidden:       "use a token with more rights, or ask an owner of the Organization",
+	fault.NotFound:        "check the name or the id; a listing shows what there is",
+	fault.Conflict:        "look at how things stand now, then try again",
+	fault.TooLarge:        "send less at once",
+	fault.RateLimited:     "wait a little and try again",
+	fault.Unavailable:     "wait a little and try again; the Server's own log tells more",
+	fault.Failed:          "the log of the Job tells why",
+	fault.Unsupported:     "look whether Server and client are of the same version",
 }
 
 // withStatus is a Problem of a status that no kind of fault has of its own (405, 406, 415).

@@ -76,6 +76,9 @@ func TestEveryRouteAsksForItsPermission(t *testing.T) {
 		tokens[role] = w.TokenFor("default", role)
 	}
 	for _, op := range operations(t) {
+		if !strings.HasPrefix(op.path, "/api/") {
+			continue // health and login are for everybody, and metrics have a test of their own
+		}
 		need, known := needs[op.id]
 		if !known {
 			t.Errorf("%s: say in this test which permission it needs", op.id)

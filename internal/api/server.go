@@ -116,6 +116,7 @@ func (s *Server) register(mux *http.ServeMux) []byte {
 	s.registerJobs(h)
 	s.registerLogs(h)
 	s.registerEvents(h)
+	describePlain(h.OpenAPI())
 	spec, err := json.Marshal(h.OpenAPI())
 	if err != nil {
 		panic(err) // the description is made of our own types: a defect that every test sees

@@ -33,7 +33,7 @@ func (c *Control) CancelJob(ctx context.Context, actor catalog.Actor, idOrNumber
 	switch mode {
 	case work.AfterCurrent, work.Graceful, work.Kill:
 	default:
-		return nil, fault.New(fault.Invalid, "cancel_mode", "%q is no way to cancel a job", mode).WithHint("use one of %v", work.CancelModes)
+		return nil, fault.New(fault.Invalid, "cancel_mode", "%q is no way to cancel a job", mode).WithHint("the ways are graceful, kill and after-current")
 	}
 	return c.decide(ctx, actor, idOrNumber, work.CancelRequested{Mode: mode, By: actor.Name, Reason: reason})
 }

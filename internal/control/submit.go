@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"legwork/internal/catalog"
@@ -75,6 +76,18 @@ func (c *Control) draft(tx *store.Tx, m catalog.Module, action work.Action, by, 
 	return c.makeDraft(tx, m, action, by, cause, func(m catalog.Module) (string, error) { return c.waitsFor(tx, m) })
 }
 
+// knownActions says in words what an engine can do.
+func knownActions(engine catalog.Engine) string {
+	var words []string
+	for _, action := range work.Actions(engine) {
+		words = append(words, string(action))
+	}
+	if len(words) == 0 {
+		return "give the Module an engine, or its Namespace one in its defaults"
+	}
+	return "it knows: " + strings.Join(words, ", ")
+}
+
 func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, by, cause string,
 	waitsFor func(catalog.Module) (string, error)) (sub submission, err error) {
 	ns, err := tx.Namespace(m.OrganizationID, m.NamespaceID)
@@ -90,7 +103,7 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 	m.ModuleSpec = catalog.Effective(m.ModuleSpec, ns.Defaults)
 	if !slices.Contains(work.Actions(m.Engine), action) {
 		return sub, fault.New(fault.Invalid, "action_unknown", "module %s is run by %s, which knows no %q", m.Path(), cmp.Or(string(m.Engine), "no engine"), action).
-			WithHint("it knows: %v", work.Actions(m.Engine))
+			WithHint("%s", knownActions(m.Engine))
 	}
 	runnerID, err := c.runnerFor(tx, m)
 	if err != nil {
