@@ -14,7 +14,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"pure", []string{"fault", "graph", "catalog", "work"}}, // in the order of their chain
-	{"means", []string{"wire", "process", "engine", "source", "store", "blob", "bus"}},
+	{"means", []string{"wire", "process", "engine", "source", "reference", "store", "blob", "bus"}},
 	{"actors", []string{"control", "runner", "launcher", "access"}},
 	{"faces", []string{"api", "web", "cli"}},
 	{"assembly", []string{"boot"}},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"legwork/internal/catalog"
@@ -27,7 +28,15 @@ func RunRunner(ctx context.Context, settings RunnerSettings, signals <-chan os.S
 		return fmt.Errorf("find this program: %w", err)
 	}
 	log := newLog(out, settings.Logging.Format, settings.Logging.Level)
-	r := runner.New(runnerConfig(settings, self, log))
+	cfg := runnerConfig(settings, self, log)
+	secret := newRefreshed(settings, log)
+	cfg.CurrentSecret = secret.current
+	refreshing, stopRefreshing := context.WithCancel(ctx)
+	var refresher sync.WaitGroup
+	refresher.Go(func() { secret.run(refreshing) })
+	defer refresher.Wait()
+	defer stopRefreshing()
+	r := runner.New(cfg)
 	done := make(chan struct{})
 	defer close(done)
 	go func() {

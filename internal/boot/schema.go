@@ -262,6 +262,10 @@ func (g *gathering) rejectAll(e *validator.ValidationError) {
 	if schema == nil {
 		schema = g.schema
 	}
+	if value.reference != "" {
+		hiding := *schema
+		hiding.WriteOnly, schema = true, &hiding
+	}
 	g.reject(at, from, "%s", complaint(schema, e.ErrorKind, value.value))
 }
 

@@ -1,7 +1,8 @@
 // Package boot puts the program together: its settings, the wiring of its parts, and the order in
 // which they start and stop.
 //
-// Settings come in layers, each over the one before: defaults, file, environment, flags. All of
+// Settings come in layers, each over the one before: defaults, file, environment, flags. A text in any of them may be
+// a reference (package reference) to a value that is kept elsewhere. All of
 // them are read and checked before anything starts, and every problem is named at once. What a key
 // means, which values it takes and what it defaults to stands once, in the structs RunnerSettings
 // and ServerSettings; their JSON Schemas are made from them.
@@ -9,6 +10,7 @@ package boot
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"math"
 	"os"
@@ -33,7 +35,10 @@ type Layers struct {
 // fault.Invalid whose Details name every problem.
 func LoadRunnerSettings(from Layers) (RunnerSettings, error) {
 	settings := DefaultRunnerSettings()
-	err := load("runner", &settings, from, runnerVariable)
+	g, err := load("runner", &settings, from, runnerVariable)
+	if err == nil {
+		settings.secretReference = g.leaves[path{"Runner", "Credentials", "ClientSecret"}.key()].reference
+	}
 	return settings, err
 }
 
@@ -41,7 +46,7 @@ func LoadRunnerSettings(from Layers) (RunnerSettings, error) {
 // fault.Invalid whose Details name every problem.
 func LoadServerSettings(from Layers) (ServerSettings, error) {
 	settings := DefaultServerSettings()
-	err := load("server", &settings, from, serverVariable)
+	_, err := load("server", &settings, from, serverVariable)
 	return settings, err
 }
 
@@ -61,30 +66,31 @@ type host struct {
 	name string // "" = not known
 }
 
-func load(program string, settings checked, from Layers, variable variableRule) error {
+func load(program string, settings checked, from Layers, variable variableRule) (*gathering, error) {
 	schema, err := schemaOf(program)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	g := newGathering(schema)
 	readable := g.readFile(from.File)
 	g.readEnvironment(from.Environ, variable)
 	g.readFlags(from.Flags, from.FlagNames)
 	if !readable { // what the file would have said cannot be missed now
-		return g.fault(program)
+		return g, g.fault(program)
 	}
+	g.fetch(context.Background())
 	if err := g.validate(schema); err != nil {
-		return err
+		return nil, err
 	}
 	document, err := json.Marshal(g.document())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := json.Unmarshal(document, settings); err != nil {
-		return fault.New(fault.Internal, "internal", "the settings cannot be decoded").WithCause(err)
+		return nil, fault.New(fault.Internal, "internal", "the settings cannot be decoded").WithCause(err)
 	}
 	settings.finish(hostOf(from.Environ), g.reportKey)
-	return g.fault(program)
+	return g, g.fault(program)
 }
 
 func hostOf(environ []string) *host {

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"legwork/internal/fault"
+	"legwork/internal/reference"
 )
 
 // origin is where a value came from.
@@ -22,8 +24,9 @@ type origin struct {
 
 // leaf is one single value, of the type that its schema asks for, and where it came from.
 type leaf struct {
-	value any // string, bool or int64
-	from  origin
+	value     any // string, bool or int64
+	from      origin
+	reference string // that the value came from; "" = it stood there itself
 }
 
 // path leads from the root of the settings to a value: keys as the schema spells them, the keys of
@@ -91,6 +94,9 @@ func (g *gathering) reportKey(key, format string, args ...any) {
 	for _, k := range slices.Sorted(maps.Keys(g.leaves)) { // itself or, of a list, its first item
 		if k == at.key() || strings.HasPrefix(k, at.key()+"\x00") {
 			from = g.leaves[k].from
+			if ref := g.leaves[k].reference; ref != "" { // the sentence may hold the value
+				format, args = "is not what this setting takes; it came from %s and is not shown", []any{ref}
+			}
 			break
 		}
 	}
@@ -212,12 +218,41 @@ func (g *gathering) place(at path, schema *jsonschema.Schema, text string, from 
 
 // set turns a text into a value of the schema's type and puts it at the path.
 func (g *gathering) set(at path, schema *jsonschema.Schema, text string, from origin) {
+	if schema.Type == "string" && reference.Is(text) {
+		g.leaves[at.key()] = leaf{from: from, reference: text}
+		return
+	}
 	value, ok := convert(schema, text)
 	if !ok {
 		g.reject(at, from, "must be %s%s", wanted(schema), instead(schema, text))
 		return
 	}
-	g.leaves[at.key()] = leaf{value, from}
+	g.leaves[at.key()] = leaf{value: value, from: from}
+}
+
+// fetch gets what settings refer to. It is asked for once all layers lie over one another, so that only
+// references that count are followed. Nothing that came from a reference is ever shown.
+func (g *gathering) fetch(ctx context.Context) {
+	for _, k := range slices.Sorted(maps.Keys(g.leaves)) {
+		found := g.leaves[k]
+		if found.reference == "" {
+			continue
+		}
+		at := path(strings.Split(k, "\x00"))
+		text, err := reference.Get(ctx, found.reference)
+		if err != nil {
+			g.reject(at, found.from, "%s", fault.Of(err).Message)
+			continue
+		}
+		_, schema := g.walk(at)
+		value, ok := convert(schema, text)
+		if !ok {
+			g.reject(at, found.from, "must be %s, which what %s stands for is not", wanted(schema), found.reference)
+			continue
+		}
+		found.value = value
+		g.leaves[k] = found
+	}
 }
 
 // forget drops all values below a path.

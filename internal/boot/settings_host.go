@@ -25,6 +25,13 @@ type PolicySettings struct {
 	NoInlineScripts bool `json:"NoInlineScripts"`
 }
 
+// ExternalSettings are about references.
+type ExternalSettings struct {
+	// Seconds between two looks at the reference that the client secret came from; the next login uses what is there then.
+	// 0: at the start alone. Other references are followed at the start alone.
+	RefreshSeconds int `json:"RefreshSeconds" jsonschema:"minimum=0,maximum=86400"`
+}
+
 func (s *RunnerSettings) checkPolicy(problem report) {
 	p := s.Policy
 	for _, name := range p.AllowedEngines {

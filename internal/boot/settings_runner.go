@@ -32,6 +32,10 @@ type RunnerSettings struct {
 	Cancel CancelSettings `json:"Cancel"`
 	// What a Server may have this Runner do. Off by default.
 	Policy PolicySettings `json:"Policy"`
+	// References to values that are kept elsewhere, such as ${file:/run/secrets/legwork}.
+	ExternalSettings ExternalSettings `json:"ExternalSettings"`
+
+	secretReference string // where the client secret came from, "" = it stood there itself
 }
 
 // EngineSettings say where the binaries of the engines are found.
@@ -193,6 +197,7 @@ func DefaultRunnerSettings() RunnerSettings {
 		Runner:           RunnerSection{Capacity: 10},
 		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: "~/.snapcd/runner", MaxAgeDays: 30},
 		Cancel:           CancelSettings{InterruptSeconds: 30, TerminateSeconds: 10},
+		ExternalSettings: ExternalSettings{RefreshSeconds: 300},
 	}
 }
 

@@ -137,7 +137,7 @@ func TestPruneMirrors(t *testing.T) {
 	if !exists(stored[1].Path) {
 		t.Error("a mirror that was just used is gone")
 	}
-	r.prune(p, time.Now().Add(2 * time.Hour))
+	r.prune(p, time.Now().Add(2*time.Hour))
 	if exists(stored[1].Path) || left(r, "m") != 0 {
 		t.Error("an old mirror or its Module is still there")
 	}
