@@ -106,8 +106,10 @@ func (c *Client) follow(ctx context.Context, path string, query url.Values, last
 		if f.heard.After(asked) {
 			pause = firstPause
 		}
-		if err := sleep(ctx, pause/2+rand.N(pause)); err != nil {
-			return err
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 		pause = min(2*pause, longestPause)
 	}
@@ -116,17 +118,6 @@ func (c *Client) follow(ctx context.Context, path string, query url.Values, last
 // passing tells whether a stream that ended so may be taken up again.
 func passing(err error) bool {
 	return err == nil || fault.Of(err).Retryable() || fault.Of(err).Kind == fault.Internal
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // followOnce reads one connection until it breaks.

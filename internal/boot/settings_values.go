@@ -2,12 +2,13 @@ package boot
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/invopop/jsonschema"
+
+	"legwork/internal/catalog"
 )
 
 // fold makes keys comparable: tls_cert, TLSCert and tls-cert are one key.
@@ -114,42 +115,14 @@ func knownKeys(schema *jsonschema.Schema, prefix string) []string {
 }
 
 // nearest gives the known key that a wrong one probably stands for, or "": one of the same name in
-// another section, else the one with the fewest letters to change.
+// another section, else the one that is spelled most like it.
 func nearest(known []string, wrong string) string {
-	best, fewest := "", max(2, len(wrong)/5)+1
 	for _, key := range known {
 		if fold(lastOf(key)) == fold(lastOf(wrong)) {
 			return key
 		}
-		if n := distance(fold(key), fold(wrong)); n < fewest {
-			best, fewest = key, n
-		}
 	}
-	return best
+	return catalog.Nearest(wrong, known)
 }
 
 func lastOf(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
-
-// distance is the least number of letters to insert, drop or change that make one text the other.
-func distance(a, b string) int {
-	if len(a) > 200 || len(b) > 200 {
-		return math.MaxInt
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}

@@ -5,18 +5,24 @@ import (
 	"strings"
 )
 
-// didYouMean gives `; did you mean "x"?` for the nearest of the known words, or "".
-func didYouMean(word string, known []string) string {
+// Nearest gives the known word that a wrong one was probably meant to be, or "". Case, _, - and blanks make no
+// difference; up to three letters may be wrong, of short words fewer.
+func Nearest(word string, known []string) string {
 	best, least := "", max(1, min(3, len(word)/3))+1
 	for _, k := range known {
 		if d := distance(plainWord(word), plainWord(k), least); d < least {
 			best, least = k, d
 		}
 	}
-	if best == "" {
-		return ""
+	return best
+}
+
+// didYouMean gives `; did you mean "x"?` for the nearest of the known words, or "".
+func didYouMean(word string, known []string) string {
+	if best := Nearest(word, known); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
 	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return ""
 }
 
 // plainWord makes runnerName, Runner-Name and runner_name alike.

@@ -19,7 +19,7 @@ var ErrTooMuch = errors.New("the program printed more than its limit")
 const graceOfCapture = 2 * time.Second
 
 // CaptureError is a captured program that ended badly. Its text names the program and the exit code alone;
-// Stderr may hold anything and is for the host's own log.
+// Stderr, its last lines, may hold anything and is for the host's own log, once who ran the program has masked it.
 type CaptureError struct {
 	Program string
 	Code    int // -1 when it died by a signal
@@ -105,14 +105,23 @@ func (b *bounded) Read(p []byte) (int, error) {
 type tail struct {
 	limit int
 	buf   bytes.Buffer
+	cut   bool
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.buf.Write(p)
 	if over := t.buf.Len() - t.limit; over > 0 {
 		t.buf.Next(over)
+		t.cut = true
 	}
 	return len(p), nil
 }
 
-func (t *tail) String() string { return t.buf.String() }
+// String gives whole lines: half a secret could not be masked.
+func (t *tail) String() string {
+	text := t.buf.String()
+	if t.cut {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return text
+}

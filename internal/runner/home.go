@@ -96,13 +96,25 @@ func instanceKey(path string) (string, error) {
 	return key, nil
 }
 
-// replaceFile writes a file of mode 0600 at once or not at all.
+// replaceFile writes a file of mode 0600 at once or not at all, also when the host crashes.
 func replaceFile(path string, data []byte) error {
 	temp := path + ".new"
-	if err := os.WriteFile(temp, data, 0o600); err != nil {
+	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
 		return err
 	}
-	return os.Rename(temp, path)
+	_, err = file.Write(data)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // spareFolders bounds how many empty folders are kept for Jobs to come.

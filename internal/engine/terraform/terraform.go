@@ -25,6 +25,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/process"
 	"legwork/internal/work"
 )
 
@@ -232,5 +233,10 @@ func (e *Engine) capture(ctx context.Context, w engine.Workspace, limit int64, r
 		return err
 	}
 	argv := append([]string{w.Tool.Path}, args...)
-	return engine.Capture(ctx, argv, forCapture(e.environment(w, cache)), w.Dir, limit, read)
+	err = engine.Capture(ctx, argv, forCapture(e.environment(w, cache)), w.Dir, limit, read)
+	var ended *engine.CaptureError
+	if errors.As(err, &ended) {
+		ended.Stderr = process.NewMasker(w.Secrets).Mask(ended.Stderr)
+	}
+	return err
 }
