@@ -171,6 +171,9 @@ func doing(job *work.Job, now time.Time) string {
 		}
 		return "waiting: " + job.Wait.Text
 	case work.Running:
+		if job.Notice != "" {
+			return job.Notice
+		}
 		if i := job.Current(); i < len(job.Steps) && !job.Steps[i].StartedAt.IsZero() {
 			return fmt.Sprintf("%s, for %s", job.Steps[i].Kind, took(now.Sub(job.Steps[i].StartedAt)))
 		}

@@ -134,6 +134,7 @@ func jobDetails(job *work.Job, now time.Time) *table {
 	if job.Status == work.Queued {
 		add("waits", job.Wait.Text)
 	}
+	add("notice", job.Notice)
 	add("cause", job.Cause)
 	t.add("created", fmt.Sprintf("%s by %s (%s)", job.CreatedAt.UTC().Format(time.RFC3339), job.CreatedBy, since(job.CreatedAt, now)))
 	if b := job.Binding; b != nil {
@@ -228,7 +229,10 @@ func (a *app) jobLogs() *cobra.Command {
 
 // printLog prints what is stored now.
 func (a *app) printLog(ctx context.Context, client *api.Client, job *work.Job, raw bool) error {
-	printer := a.newLogPrinter(job.Steps, raw)
+	if raw {
+		return client.RawLog(ctx, job.ID, a.Out)
+	}
+	printer := a.newLogPrinter(job.Steps, false)
 	for after := int64(0); ; {
 		page, err := client.Log(ctx, job.ID, after, 10_000)
 		if err != nil {

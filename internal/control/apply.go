@@ -105,6 +105,7 @@ type JobEvent struct {
 	Step       work.StepKind   `json:"step,omitempty"` // the Step under way, or the last one
 	StepStatus work.StepStatus `json:"step_status,omitempty"`
 	Wait       work.Wait       `json:"wait,omitzero"`
+	Notice     string          `json:"notice,omitempty"`
 	Failure    *work.Failure   `json:"failure,omitempty"`
 	Instance   string          `json:"instance,omitempty"` // name
 }
@@ -112,7 +113,7 @@ type JobEvent struct {
 // note writes a transition into the outbox, as "job." and the Job's status.
 func (c *Control) note(tx *store.Tx, job *work.Job, event work.Event) error {
 	e := JobEvent{Number: job.Number, ModuleID: job.ModuleID, Module: job.Module, Action: job.Action, Status: job.Status,
-		Attempt: job.Attempt, Wait: job.Wait, Failure: job.Failure}
+		Attempt: job.Attempt, Wait: job.Wait, Notice: job.Notice, Failure: job.Failure}
 	if len(job.Steps) > 0 {
 		s := job.Steps[min(eventStep(job, event), len(job.Steps)-1)]
 		e.Step, e.StepStatus = s.Kind, s.Status

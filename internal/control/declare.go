@@ -56,6 +56,7 @@ func mayDeclare(actor catalog.Actor, m catalog.Manifest, dryRun bool) error {
 // redeclared has every Server look at an Organization's records anew.
 func (c *Control) redeclared(org string) {
 	c.queue.stale(org)
+	c.tellRunners(org)
 	c.hint(subjectCatalog, eventHint{c.from(), org})
 	c.signal(org)
 }

@@ -100,11 +100,12 @@ func endOf(err error) error {
 
 // greeting is the outcome of a hello.
 type greeting struct {
-	welcome *wire.Welcome
-	moves   []moved
-	bound   []*work.Job // that go on
-	drain   bool        // an operator had the Instance drain
-	was     string      // the Session that the Instance had before
+	welcome  *wire.Welcome
+	moves    []moved
+	bound    []*work.Job // that go on
+	drain    bool        // an operator had the Instance drain
+	disabled bool        // the Runner
+	was      string      // the Session that the Instance had before
 }
 
 // greet enters the Instance and reconciles its journal with the truth.
@@ -205,7 +206,7 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 	if err := tx.PutInstance(&instance); err != nil {
 		return g, err
 	}
-	s.instanceID, g.drain = instance.ID, instance.Draining
+	s.instanceID, g.drain, g.disabled = instance.ID, instance.Draining, runner.IsDisabled
 	g.welcome = &wire.Welcome{Capability: min(hello.Capability, wire.Capability), Session: s.id,
 		Heartbeat: c.limits.Heartbeat, Lease: c.limits.Lease, Runner: runner.Name}
 	if err := c.reconcile(tx, s, hello.Journal, &g); err != nil {
@@ -392,6 +393,7 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 	if g.drain {
 		c.queue.tell(s, true)
 	}
+	s.tellDisabled(g.disabled)
 }
 
 // leave ends a Session: the Instance is gone from here, its Jobs keep their Lease.

@@ -189,7 +189,7 @@ func (q *queue) elsewhere(h jobHint) {
 // takeRedeclared takes in that another Server changed what an Organization declares.
 func (c *Control) takeRedeclared(org string) {
 	c.queue.stale(org)
-	c.dropOrphans(org)
+	c.tellRunners(org)
 }
 
 // takeReplaced closes a Session whose Instance went to another Server.

@@ -70,8 +70,8 @@ func (s *session) busy() bool {
 	return n > 0 || len(s.active) > 0
 }
 
-// checkSession compares a Session with the Jobs that are bound to its Instance in the store: the places they take, Steps
-// whose message may have got lost, and Jobs that were given up while their Instance still worked on them.
+// checkSession compares a Session with the Jobs that are bound to its Instance in the store: the places they take, what keeps
+// them from going on, Steps whose message may have got lost, and Jobs that were given up while their Instance still worked on them.
 func (c *Control) checkSession(ctx context.Context, s *session) {
 	began := c.order.Load()
 	var bound []*work.Job
@@ -90,6 +90,9 @@ func (c *Control) checkSession(ctx context.Context, s *session) {
 		if j.Status == work.Interrupted && s.worksOn(refOf(j)) {
 			c.applyLate(ctx, j.ID, work.Resumed{Attempt: j.Attempt})
 			continue
+		}
+		if text, ok := s.notice(refOf(j)); ok && text != j.Notice {
+			c.applyLate(ctx, j.ID, work.Noticed{Attempt: j.Attempt, Text: text})
 		}
 		c.pushJob(s, j)
 	}

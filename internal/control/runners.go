@@ -241,9 +241,6 @@ func (c *Control) DeleteRunner(ctx context.Context, actor catalog.Actor, idOrNam
 		}
 		return r.ID, r.Name, tx.DeletePrincipal(r.OrganizationID, r.ServicePrincipalID)
 	})
-	if err == nil {
-		c.dropOrphans(actor.OrganizationID)
-	}
 	return err
 }
 
@@ -265,23 +262,28 @@ func idle(tx *store.Tx, r catalog.Runner) error {
 	return nil
 }
 
-// dropOrphans ends the Sessions here of Runners that are not there any more.
-func (c *Control) dropOrphans(org string) {
+// tellRunners ends the Sessions here of Runners that are not there any more, and tells the others whether they are disabled.
+func (c *Control) tellRunners(org string) {
 	c.background(func(ctx context.Context) {
-		known := map[string]bool{}
+		known := map[string]catalog.Runner{}
 		err := c.store.View(ctx, func(tx *store.Tx) error {
 			runners, err := tx.Runners(org)
 			for _, r := range runners {
-				known[r.ID] = true
+				known[r.ID] = r
 			}
 			return err
 		})
 		if err != nil {
-			c.log.Warn("could not look for sessions of deleted runners", "error", err)
+			c.log.Warn("could not look for sessions of deleted and disabled runners", "error", err)
 			return
 		}
 		for _, s := range c.sessions.all() {
-			if s.org == org && !known[s.runnerID] {
+			if s.org != org {
+				continue
+			}
+			if r, ok := known[s.runnerID]; ok {
+				s.tellDisabled(r.IsDisabled)
+			} else {
 				s.fail(wire.CloseUnknown, "the Runner record was deleted")
 			}
 		}

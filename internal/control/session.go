@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -41,14 +42,16 @@ type session struct {
 	told      bool // an operator had it drain
 	idleSince time.Time
 
-	mu      sync.Mutex
-	lanes   map[wire.Ref]*lane
-	waiting int               // bytes of messages that wait in lanes
-	room    chan struct{}     // closed when bytes became fewer; nil when the reader does not wait
-	working map[wire.Ref]bool // what the last Heartbeat named
-	renew   map[wire.Ref]bool // of those, whose Lease is to be renewed
-	ended   bool
-	lanesWG sync.WaitGroup
+	mu       sync.Mutex
+	lanes    map[wire.Ref]*lane
+	waiting  int                 // bytes of messages that wait in lanes
+	room     chan struct{}       // closed when bytes became fewer; nil when the reader does not wait
+	working  map[wire.Ref]bool   // what the last Heartbeat named
+	blocked  map[wire.Ref]string // what it said keeps them from going on
+	disabled bool                // as the Instance was told
+	renew    map[wire.Ref]bool   // of those, whose Lease is to be renewed
+	ended    bool
+	lanesWG  sync.WaitGroup
 }
 
 // maxWaiting bounds the bytes that one Session may have waiting to be stored. Beyond it nothing more is read.
@@ -143,7 +146,13 @@ func (s *session) take(m wire.Message) error {
 }
 
 func (s *session) heartbeat(m *wire.Heartbeat) {
+	blocked := map[wire.Ref]string{}
+	for _, b := range m.Blocked {
+		blocked[b.Ref] = b.Reason
+	}
 	s.mu.Lock()
+	changed := !maps.Equal(blocked, s.blocked)
+	s.blocked = blocked
 	clear(s.working)
 	for _, ref := range m.Working {
 		if l := s.lanes[ref]; l != nil && l.adopted { // whoever else's Job it may be, its Lease is not this Instance's to renew
@@ -152,6 +161,9 @@ func (s *session) heartbeat(m *wire.Heartbeat) {
 	}
 	s.mu.Unlock()
 	s.c.queue.heartbeat(s, m.Draining)
+	if changed {
+		s.c.background(func(ctx context.Context) { s.c.checkSession(ctx, s) })
+	}
 }
 
 // heartbeat notes whether an Instance takes Jobs, which an operator or the Instance itself may have stopped.
@@ -195,6 +207,28 @@ func (s *session) takeRefs() []store.JobRef {
 	}
 	clear(s.renew)
 	return refs
+}
+
+// notice gives what the last Heartbeat said keeps an Attempt from going on; ok is false when it did not name the Attempt.
+func (s *session) notice(ref wire.Ref) (text string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blocked[ref], s.working[ref]
+}
+
+// tellDisabled has the Instance write into its log whether its Runner may get Jobs, when that is news to it.
+func (s *session) tellDisabled(disabled bool) {
+	s.mu.Lock()
+	news := s.disabled != disabled
+	s.disabled = disabled
+	s.mu.Unlock()
+	switch {
+	case !news:
+	case disabled:
+		s.send(&wire.Notice{Text: fmt.Sprintf("runner %s is disabled: it gets no Jobs until `legwork runner enable %s`", s.runner, s.runner), Trouble: true})
+	default:
+		s.send(&wire.Notice{Text: fmt.Sprintf("runner %s is enabled again", s.runner)})
+	}
 }
 
 // worksOn tells whether the last Heartbeat named the Attempt.

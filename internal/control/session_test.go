@@ -285,3 +285,53 @@ func TestPresenceIsWrittenInBatches(t *testing.T) {
 	before := seen()
 	eventually(t, "the instance is touched", func() bool { return seen().After(before) })
 }
+
+// TestBlockedJobSaysSo: what keeps an Instance from going on stands in the Job until it goes on, and later Sessions go on with that.
+func TestBlockedJobSaysSo(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	j := s.submit("prod/net/m0", work.Run)
+	step := f.take()
+	f.start(step.Ref, 0)
+	const full = "the disk is full"
+	f.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref}, Blocked: []wire.Blocked{{Ref: step.Ref, Reason: full}}})
+	eventually(t, "the job says what keeps it", func() bool { return s.job(j.ID).Notice == full })
+	f.cut()
+	f.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 0, Running: true}}
+	f.online(s)
+	if got := s.job(j.ID).Notice; got != full {
+		t.Errorf("a new session alone changes it to %q", got)
+	}
+	f.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref}})
+	f.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref}, Blocked: []wire.Blocked{{Ref: wire.Ref{Job: "other", Attempt: 1}, Reason: full}}})
+	eventually(t, "the job goes on", func() bool { return s.job(j.ID).Notice == "" })
+}
+
+// TestDisabledRunnerIsTold when it connects, and when it is disabled while it is connected.
+func TestDisabledRunnerIsTold(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	f := s.fake(r, "a").online(s)
+	set := func(disabled bool) {
+		t.Helper()
+		spec := r.RunnerSpec
+		spec.IsDisabled = disabled
+		_, err := s.c.UpdateRunner(context.Background(), s.owner(), r.ID, spec)
+		s.must(err)
+	}
+	set(true)
+	if m := expect[*wire.Notice](f); !m.Trouble || m.Text != "runner edge is disabled: it gets no Jobs until `legwork runner enable edge`" {
+		t.Errorf("told %+v", m)
+	}
+	f.cut()
+	f.online(s)
+	if m := expect[*wire.Notice](f); !m.Trouble {
+		t.Errorf("told %+v at a connect", m)
+	}
+	set(false)
+	if m := expect[*wire.Notice](f); m.Trouble {
+		t.Errorf("told %+v when it was enabled", m)
+	}
+}
