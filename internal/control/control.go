@@ -103,6 +103,8 @@ type Control struct {
 	archiver *archiver
 	stats    counters
 	census   census
+	budget   budget
+	renewing sync.Mutex // held while Leases are renewed
 
 	// alive ends with Close or the end of Run; background work that outlives a call hangs on it.
 	alive   context.Context
@@ -135,6 +137,7 @@ func New(cfg Config) *Control {
 	}
 	c.alive, c.end = context.WithCancelCause(context.Background())
 	c.sessions = newRegistry()
+	c.budget.limit = waitingMost
 	c.queue = newQueue(c)
 	c.tails = newTails(c)
 	c.outbox = newOutbox()

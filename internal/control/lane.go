@@ -39,19 +39,28 @@ type lane struct {
 // batchMost bounds the bytes of log that one transaction stores, because others wait for it.
 const batchMost = 2 << 20
 
+// actBytes is what an act takes beside what it brings.
+const actBytes = 128
+
 // deliver puts something into the lane of its Attempt. It waits while too much is waiting already, and so slows the peer
 // down by way of the connection.
 func (s *session) deliver(ref wire.Ref, a act) {
+	a.size += actBytes
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.waiting > maxWaiting && !s.ended {
-		if s.room == nil {
-			s.room = make(chan struct{})
+	for !s.ended {
+		freed := s.hold(a.size)
+		if freed == nil {
+			break
 		}
-		room := s.room
+		s.full = true
 		s.mu.Unlock()
-		<-room
+		select {
+		case <-freed:
+		case <-s.closing:
+		}
 		s.mu.Lock()
+		s.full = false
 	}
 	if s.ended {
 		return
@@ -59,11 +68,25 @@ func (s *session) deliver(ref wire.Ref, a act) {
 	l := s.lane(ref)
 	l.inbox = append(l.inbox, a)
 	l.bytes += a.size
-	s.waiting += a.size
 	if !l.running {
 		l.running = true
 		s.lanesWG.Go(l.run)
 	}
+}
+
+// hold counts bytes in that will wait, or gives what is closed when there may be room for them. The caller holds mu.
+func (s *session) hold(size int) (freed <-chan struct{}) {
+	if s.waiting > maxWaiting {
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		return s.room
+	}
+	if freed := s.c.budget.take(size); freed != nil {
+		return freed
+	}
+	s.waiting += size
+	return nil
 }
 
 // deliverLog unpacks a batch here, in the goroutine that reads, so that what waits is counted as large as it is.
@@ -96,6 +119,9 @@ func (s *session) lane(ref wire.Ref) *lane {
 func (s *session) adopt(j *work.Job, acks []wire.StepLog, direct bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended { // nobody would forget the lane
+		return
+	}
 	l := s.lane(refOf(j))
 	if l.running {
 		return
@@ -113,10 +139,7 @@ func (l *lane) mayDestroy() bool { return l.action == "" || l.action == work.Des
 func (s *session) finish() {
 	s.mu.Lock()
 	s.ended = true
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
-	}
+	close(s.closing)
 	s.mu.Unlock()
 	s.lanesWG.Wait()
 	s.mu.Lock()
@@ -126,17 +149,17 @@ func (s *session) finish() {
 	}
 }
 
-// takeSome takes what came in first, as much as one transaction should store. Nothing ends the run.
-func (l *lane) takeSome() []act {
+// takeSome takes what came in first, as much as one transaction should store, and tells its bytes. Nothing ends the run.
+func (l *lane) takeSome() (acts []act, size int) {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, size := 0, 0
+	n := 0
 	for n < len(l.inbox) && (n == 0 || size+l.inbox[n].size <= batchMost) {
 		size += l.inbox[n].size
 		n++
 	}
-	acts := l.inbox[:n:n]
+	acts = l.inbox[:n:n]
 	l.inbox = l.inbox[n:]
 	l.bytes -= size
 	s.waiting -= size
@@ -150,7 +173,7 @@ func (l *lane) takeSome() []act {
 			s.forget(l.ref)
 		}
 	}
-	return acts
+	return acts, size
 }
 
 // forget takes a lane out that is done. The caller holds mu.
@@ -160,8 +183,14 @@ func (s *session) forget(ref wire.Ref) {
 }
 
 func (l *lane) run() {
-	for acts := l.takeSome(); len(acts) > 0; acts = l.takeSome() {
-		if err := l.process(l.s.c.alive, l.gather(acts)); err != nil {
+	for {
+		acts, size := l.takeSome()
+		if len(acts) == 0 {
+			return
+		}
+		err := l.process(l.s.c.alive, l.gather(acts))
+		l.s.c.budget.give(size)
+		if err != nil {
 			l.s.refuseMessage(l.ref, err)
 		}
 	}
@@ -320,7 +349,7 @@ func (l *lane) recordOne(tx *store.Tx, j *work.Job, a act, ready map[int]prepare
 }
 
 func refusalText(s *session, m *wire.Refuse) string {
-	return fmt.Sprintf("instance %s refused it: %s", s.instance, m.Message)
+	return fmt.Sprintf("instance %s refused it: %s", s.instance, oneLine(m.Message))
 }
 
 // move applies an event. That it comes too late, or of an Attempt that is over, is no error; that it makes no sense

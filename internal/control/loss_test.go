@@ -344,7 +344,7 @@ func TestJobThatCannotBeEndedHoldsUpNoOther(t *testing.T) {
 	free := s.submit("prod/net/m1", work.Run)
 	f.take()
 	f.cut()
-	db, err := sql.Open("sqlite", path)
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	s.must(err)
 	_, err = db.Exec("CREATE TRIGGER stuck BEFORE UPDATE ON jobs WHEN new.id = '" + stuck.ID + "' BEGIN SELECT raise(ABORT, 'stuck'); END")
 	s.must(errors.Join(err, db.Close()))

@@ -29,16 +29,30 @@ func (c *Control) presenceLoop(ctx context.Context) {
 	}
 }
 
-// renewLeases writes what the Heartbeats since the last time said.
+// renewLeases writes what was heard of Attempts since the last time. One call waits for another, so that who has returned from it
+// knows that all this was written.
 func (c *Control) renewLeases(ctx context.Context) error {
+	c.renewing.Lock()
+	defer c.renewing.Unlock()
+	now := time.Now()
+	from := map[*session][]store.JobRef{}
 	var refs []store.JobRef
 	for _, s := range c.sessions.all() {
-		refs = append(refs, s.takeRefs()...)
+		if some := s.takeRefs(now); len(some) > 0 {
+			from[s] = some
+			refs = append(refs, some...)
+		}
 	}
 	if len(refs) == 0 {
 		return nil
 	}
-	return c.store.Update(ctx, func(tx *store.Tx) error { return tx.RenewLeases(refs, tx.Now().Add(c.limits.Lease)) })
+	err := c.store.Update(ctx, func(tx *store.Tx) error { return tx.RenewLeases(refs, tx.Now().Add(c.limits.Lease)) })
+	if err != nil {
+		for s, some := range from {
+			s.renewLater(some)
+		}
+	}
+	return err
 }
 
 // keepPresence notes which Sessions live, sends again what may have got lost, and marks Steps that are silent.

@@ -322,10 +322,14 @@ func (q *queue) settle(id string, winner *session) {
 	}
 }
 
-// refuse notes that an Instance does not want a Job for a while.
+// refuse notes that an Instance does not want a Job that it was offered, for a while. Others have nothing to say about the Job.
 func (q *queue) refuse(s *session, ref wire.Ref, reason string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	o := q.offers[ref.Job]
+	if o == nil || o.attempt != ref.Attempt || !o.to[s] {
+		return
+	}
 	if e := q.entries[ref.Job]; e != nil {
 		if e.refused == nil {
 			e.refused = map[string]refusal{}
@@ -333,8 +337,7 @@ func (q *queue) refuse(s *session, ref wire.Ref, reason string) {
 		e.refused[s.instanceID] = refusal{time.Now().Add(refusalTime), reason}
 		time.AfterFunc(refusalTime, q.wake)
 	}
-	o := q.offers[ref.Job]
-	if o == nil || o.attempt != ref.Attempt || !o.to[s] || o.claiming {
+	if o.claiming {
 		return
 	}
 	delete(o.to, s)

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"legwork/internal/catalog"
 	"legwork/internal/store"
@@ -45,12 +47,16 @@ type session struct {
 	mu       sync.Mutex
 	lanes    map[wire.Ref]*lane
 	waiting  int                 // bytes of messages that wait in lanes
-	room     chan struct{}       // closed when bytes became fewer; nil when the reader does not wait
+	room     chan struct{}       // closed when bytes became fewer; nil when the reader does not wait for that
+	full     bool                // the reader waits for room, here or in the budget of all
 	working  map[wire.Ref]bool   // what the last Heartbeat named
 	blocked  map[wire.Ref]string // what it said keeps them from going on
 	disabled bool                // as the Instance was told
 	renew    map[wire.Ref]bool   // of those, whose Lease is to be renewed
+	beat     time.Time           // when the last Heartbeat was read
+	taken    time.Time           // when takeRefs was last asked
 	ended    bool
+	closing  chan struct{} // closed when ended becomes true
 	lanesWG  sync.WaitGroup
 }
 
@@ -59,7 +65,7 @@ const maxWaiting = 16 << 20
 
 func newSession(c *Control, conn *wire.Conn) *session {
 	s := &session{
-		c: c, conn: conn, over: make(chan struct{}),
+		c: c, conn: conn, over: make(chan struct{}), closing: make(chan struct{}), beat: time.Now(),
 		active: map[string]int{}, offered: map[string]bool{},
 		lanes: map[wire.Ref]*lane{}, working: map[wire.Ref]bool{}, renew: map[wire.Ref]bool{},
 	}
@@ -132,7 +138,7 @@ func (s *session) take(m wire.Message) error {
 	case *wire.StepStarted:
 		s.deliver(m.Ref, act{step: m.Step, started: m})
 	case *wire.StepFinished:
-		s.deliver(m.Ref, act{step: m.Step, finished: m, size: len(m.Result.Changes)})
+		s.deliver(m.Ref, act{step: m.Step, finished: m, size: resultBytes(&m.Result)})
 	case *wire.LogBatch:
 		return s.deliverLog(m)
 	case *wire.Draining:
@@ -145,14 +151,23 @@ func (s *session) take(m wire.Message) error {
 	return nil
 }
 
+// resultBytes is what a Step's result takes, about.
+func resultBytes(r *work.StepResult) int {
+	size := len(r.Changes)
+	for name, v := range r.Outputs {
+		size += len(name) + len(v.Value) + len(v.Type) + 64
+	}
+	return size
+}
+
 func (s *session) heartbeat(m *wire.Heartbeat) {
 	blocked := map[wire.Ref]string{}
 	for _, b := range m.Blocked {
-		blocked[b.Ref] = b.Reason
+		blocked[b.Ref] = oneLine(b.Reason)
 	}
 	s.mu.Lock()
 	changed := !maps.Equal(blocked, s.blocked)
-	s.blocked = blocked
+	s.blocked, s.beat = blocked, time.Now()
 	clear(s.working)
 	for _, ref := range m.Working {
 		if l := s.lanes[ref]; l != nil && l.adopted { // whoever else's Job it may be, its Lease is not this Instance's to renew
@@ -186,21 +201,51 @@ func (s *session) accept(ref wire.Ref) {
 	s.c.background(func(ctx context.Context) { s.c.claim(ctx, s, ref, at) })
 }
 
-// refuse takes a No: to an Offer, or to a Job that was claimed and cannot be begun after all.
+// refuse takes a No: to an Offer, or to a Job that was claimed and cannot be begun after all. A No to anything else says nothing.
 func (s *session) refuse(m *wire.Refuse) {
-	s.c.queue.refuse(s, m.Ref, m.Message)
+	s.c.queue.refuse(s, m.Ref, oneLine(m.Message))
 	s.mu.Lock()
-	claimed := s.lanes[m.Ref] != nil
+	l := s.lanes[m.Ref]
+	claimed := l != nil && l.adopted
 	s.mu.Unlock()
 	if claimed {
-		s.deliver(m.Ref, act{refused: m})
+		s.deliver(m.Ref, act{refused: m, size: len(m.Message)})
 	}
 }
 
-// takeRefs gives the Attempts whose Leases are to be renewed, once.
-func (s *session) takeRefs() []store.JobRef {
+// reasonMost bounds a reason that an Instance gives, in characters.
+const reasonMost = 200
+
+// oneLine makes a short line of what somebody else wrote.
+func oneLine(text string) string {
+	line := []rune(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " "))
+	if len(line) > reasonMost {
+		line = append(line[:reasonMost-1], '…')
+	}
+	return string(line)
+}
+
+// takeRefs gives the Attempts whose Leases are to be renewed, once: those that Heartbeats named. When a Heartbeat is overdue, it
+// may be on its way behind messages that could not be stored yet: as long as such wait, or came in since, the Instance lives and
+// works on what it named last.
+func (s *session) takeRefs(now time.Time) []store.JobRef {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now.Sub(s.beat) > s.c.limits.Heartbeat*3/2 {
+		lives := s.full || s.lastHeard().After(s.taken)
+		for ref, l := range s.lanes {
+			lives = lives || l.running
+			if l.running && l.adopted && !l.dropped {
+				s.renew[ref] = true
+			}
+		}
+		if lives {
+			maps.Copy(s.renew, s.working)
+		}
+	}
+	s.taken = now
 	refs := make([]store.JobRef, 0, len(s.renew))
 	for ref := range s.renew {
 		refs = append(refs, store.JobRef{JobID: ref.Job, Attempt: ref.Attempt})
@@ -228,6 +273,18 @@ func (s *session) tellDisabled(disabled bool) {
 		s.send(&wire.Notice{Text: fmt.Sprintf("runner %s is disabled: it gets no Jobs until `legwork runner enable %s`", s.runner, s.runner), Trouble: true})
 	default:
 		s.send(&wire.Notice{Text: fmt.Sprintf("runner %s is enabled again", s.runner)})
+	}
+}
+
+// renewLater takes Attempts back whose Leases could not be renewed.
+func (s *session) renewLater(refs []store.JobRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range refs {
+		ref := wire.Ref{Job: r.JobID, Attempt: r.Attempt}
+		if l := s.lanes[ref]; l != nil && l.adopted && !l.dropped {
+			s.renew[ref] = true
+		}
 	}
 }
 

@@ -69,6 +69,9 @@ func (c *Control) sweep(ctx context.Context, s *sweeper, now reading) {
 			if !c.heardAll(now) {
 				return nil
 			}
+			if err := c.renewLeases(ctx); err != nil { // or who was heard would be taken for lost
+				return err
+			}
 			return c.endDue(ctx, at)
 		}},
 		{"queue", &s.resync, max(resyncPeriod, 20*s.resyncTook), func(ctx context.Context, _ time.Time) error {
