@@ -1,13 +1,17 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"legwork/internal/api"
 	"legwork/internal/api/apitest"
+	"legwork/internal/fault"
 )
 
 // TestUnknownQueryParameterIsRefused: a filter with a typing error must not give everything.
@@ -51,3 +55,29 @@ func TestEventOfTheFutureResets(t *testing.T) {
 		t.Errorf("%v, %v", kinds, err)
 	}
 }
+
+// TestRawLogThatBreaksIsAnError: half a log must not be taken for the whole.
+func TestRawLogThatBreaksIsAnError(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Legwork-Version", "test")
+		_, _ = w.Write(bytes.Repeat([]byte("line\n"), 100_000))
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	client, err := api.NewClient(api.ClientOptions{Server: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.RawLog(context.Background(), "1", io.Discard); fault.Code(err) != "server_unreachable" {
+		t.Errorf("%v", err)
+	}
+	full := errors.New("disk full")
+	if err := client.RawLog(context.Background(), "1", failing{full}); !errors.Is(err, full) || fault.Code(err) != "" {
+		t.Errorf("%v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
