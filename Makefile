@@ -31,8 +31,8 @@ demo: build ## Apply three modules that feed one another, with a real engine, on
 .PHONY: test
 test: ## Run all tests with the race detector, after installing what they need
 	scripts/prerequisites.sh
-	@tofu=$$(scripts/engines.sh opentofu) && terraform=$$(scripts/engines.sh terraform) && set -x && \
-	LEGWORK_TEST_TOFU="$$tofu" LEGWORK_TEST_TERRAFORM="$$terraform" \
+	@tofu=$$(scripts/engines.sh opentofu) && terraform=$$(scripts/engines.sh terraform) && pulumi=$$(scripts/engines.sh pulumi) && set -x && \
+	LEGWORK_TEST_TOFU="$$tofu" LEGWORK_TEST_TERRAFORM="$$terraform" LEGWORK_TEST_PULUMI="$$pulumi" \
 	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 .PHONY: bench

@@ -3,9 +3,10 @@
 #
 #   scripts/engines.sh opentofu     the OpenTofu pinned in tools/opentofu/go.mod
 #   scripts/engines.sh terraform    the Terraform pinned in tools/terraform/go.mod (the last free one)
+#   scripts/engines.sh pulumi       the Pulumi pinned in tools/pulumi/go.mod, with its language host for YAML beside it
 #   scripts/engines.sh any          a tofu or terraform on PATH that works, else OpenTofu
 #
-# LEGWORK_TEST_TOFU and LEGWORK_TEST_TERRAFORM name binaries to use instead. A built engine stays in
+# LEGWORK_TEST_TOFU, LEGWORK_TEST_TERRAFORM and LEGWORK_TEST_PULUMI name binaries to use instead. A built engine stays in
 # ${XDG_CACHE_HOME:-$HOME/.cache}/legwork/tools/NAME-VERSION; the build takes about five minutes on two cores.
 set -euo pipefail
 
@@ -23,7 +24,7 @@ given() {
 # built NAME MODULE PACKAGE BINARY LDFLAGS: the binary of a tools module.
 built() {
   local name=$1 module=$2 package=$3 binary=$4 ldflags=$5 version dir
-  version=$(cd "$root/tools/$name" && GOFLAGS=-mod=readonly go list -m -f '{{.Version}}' "$module")
+  version=$(cd "$root/tools/$name" && GOFLAGS=-mod=readonly go list -m -f '{{if .Replace}}{{.Replace.Version}}{{else}}{{.Version}}{{end}}' "$module")
   dir=$cache/$name-${version#v}
   if [[ ! -x $dir/$binary ]]; then
     mkdir -p "$cache"
@@ -61,6 +62,15 @@ terraform() {
   built terraform github.com/hashicorp/terraform github.com/hashicorp/terraform terraform '-s -w'
 }
 
+pulumi() {
+  if [[ -n ${LEGWORK_TEST_PULUMI:-} ]]; then given LEGWORK_TEST_PULUMI "$LEGWORK_TEST_PULUMI"; return; fi
+  local module=github.com/pulumi/pulumi/pkg/v3 version
+  version=$(cd "$root/tools/pulumi" && GOFLAGS=-mod=readonly go list -m -f '{{.Replace.Version}}' "$module")
+  built pulumi "$module" github.com/pulumi/pulumi-yaml/cmd/pulumi-language-yaml pulumi-language-yaml '-s -w' >/dev/null
+  built pulumi "$module" "$module/cmd/pulumi" pulumi \
+    "-s -w -X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=$version"
+}
+
 any() {
   local name path
   for name in tofu terraform; do
@@ -72,10 +82,10 @@ any() {
   opentofu
 }
 
-[[ $# -gt 0 ]] || { say "name an engine: opentofu, terraform or any"; exit 2; }
+[[ $# -gt 0 ]] || { say "name an engine: opentofu, terraform, pulumi or any"; exit 2; }
 for engine; do
   case $engine in
-    opentofu | terraform | any) "$engine" ;;
-    *) say "unknown engine $engine: opentofu, terraform or any"; exit 2 ;;
+    opentofu | terraform | pulumi | any) "$engine" ;;
+    *) say "unknown engine $engine: opentofu, terraform, pulumi or any"; exit 2 ;;
   esac
 done

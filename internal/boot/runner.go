@@ -11,6 +11,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
+	"legwork/internal/engine/pulumi"
 	"legwork/internal/engine/script"
 	"legwork/internal/engine/terraform"
 	"legwork/internal/process"
@@ -71,6 +72,7 @@ func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config
 		Engines: engine.Set{
 			catalog.OpenTofu:  terraform.New(catalog.OpenTofu, "tofu"),
 			catalog.Terraform: terraform.New(catalog.Terraform, "terraform"),
+			catalog.Pulumi:    pulumi.New(),
 			catalog.Script:    script.New(),
 		},
 		Keeper: process.Launch{Argv: []string{self, "runner", "keep", "--dir", runner.KeeperDir(dir)},

@@ -13,15 +13,16 @@ import (
 // Engine names what runs a Module's code.
 type Engine string
 
-// The engines. Pulumi and Ansible follow.
+// The engines. Ansible follows.
 const (
 	OpenTofu  Engine = "opentofu"
 	Terraform Engine = "terraform"
+	Pulumi    Engine = "pulumi"
 	Script    Engine = "script"
 )
 
 // Engines lists every engine that a Module may name.
-var Engines = []Engine{OpenTofu, Terraform, Script}
+var Engines = []Engine{OpenTofu, Terraform, Pulumi, Script}
 
 // Identity is what the Server adds to a Spec.
 type Identity struct {

@@ -212,7 +212,7 @@ description: |
 a.yaml:4: namespace: is missing
 a.yaml:6: namespce: is not a key that is known here; did you mean "namespace"?
 a.yaml:7: name: "a/b" has a slash, which separates the names of a path: a name has 1 to 63 of a-z, 0-9, - _ . and begins and ends with a letter or digit
-a.yaml:8: engine: "opentufu" is not known here: opentofu, terraform or script; did you mean "opentofu"?
+a.yaml:8: engine: "opentufu" is not known here: opentofu, terraform, pulumi or script; did you mean "opentofu"?
 a.yaml:9: runner: wants a text, found a list
 a.yaml:10: runner_labels[region]: wants a text, found the number 7: put it in quotes
 a.yaml:13: source.url: holds a password or token, which everybody who sees the Module would see: leave it out and give git its credentials on the Runner's host

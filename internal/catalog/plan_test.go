@@ -175,7 +175,7 @@ func TestPlanNamesWhatIsWrongBetweenDocuments(t *testing.T) {
 		"circle with old": {module("base", "prod/net/top"), `a.yaml:7: inputs[0].module: the Modules take outputs of one another in a circle: prod/net/base -> prod/net/top -> prod/net/base`},
 		"circle by default": {"kind: Namespace\nstack: prod\nname: net\ndefaults:\n  engine: opentofu\n  inputs:\n  - {name: t, from: output, module: top, output: o}\n",
 			`a.yaml:7: defaults.inputs[0].module: the Modules take outputs of one another in a circle: prod/net/base -> prod/net/top -> prod/net/base`},
-		"engine taken away": {"kind: Namespace\nstack: prod\nname: net\n", "a.yaml:1: defaults.engine: Module prod/net/base has no engine: say opentofu, terraform or script there or in the defaults of its Namespace\na.yaml:1: defaults.engine: Module prod/net/top has no engine: say opentofu, terraform or script there or in the defaults of its Namespace"},
+		"engine taken away": {"kind: Namespace\nstack: prod\nname: net\n", "a.yaml:1: defaults.engine: Module prod/net/base has no engine: say opentofu, terraform, pulumi or script there or in the defaults of its Namespace\na.yaml:1: defaults.engine: Module prod/net/top has no engine: say opentofu, terraform, pulumi or script there or in the defaults of its Namespace"},
 		"engine of others":  {"kind: Module\nstack: prod\nnamespace: net\nname: x\nscript: {run: echo}\n", "a.yaml:1: source: Module prod/net/x: is missing: opentofu needs code\na.yaml:5: script: Module prod/net/x: is for engine script alone, and the engine is opentofu"},
 	} {
 		t.Run(name, func(t *testing.T) {

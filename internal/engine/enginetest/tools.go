@@ -17,6 +17,7 @@ import (
 const (
 	openTofuVersion  = "1.12.6"
 	terraformVersion = "1.5.7"
+	pulumiVersion    = "3.223.0"
 )
 
 // OpenTofu gives the folder of a real tofu: that of LEGWORK_TEST_TOFU, or the one that make test built.
@@ -29,6 +30,13 @@ func OpenTofu(t testing.TB) string {
 func Terraform(t testing.TB) string {
 	t.Helper()
 	return program(t, "LEGWORK_TEST_TERRAFORM", "terraform-"+terraformVersion, "terraform")
+}
+
+// Pulumi gives the folder of a real pulumi, with its language host for YAML: that of LEGWORK_TEST_PULUMI, or the one that
+// make test built.
+func Pulumi(t testing.TB) string {
+	t.Helper()
+	return program(t, "LEGWORK_TEST_PULUMI", "pulumi-"+pulumiVersion, "pulumi")
 }
 
 func program(t testing.TB, variable, folder, name string) string {

@@ -1,0 +1,55 @@
+package pulumi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"legwork/internal/catalog"
+	"legwork/internal/engine"
+	"legwork/internal/fault"
+	"legwork/internal/work"
+)
+
+// readOutputs fills in the outputs. They are asked for with their secrets shown and hidden: where the two
+// differ, the output is sensitive. One that carries a sensitive Input is, too.
+func (e *Engine) readOutputs(ctx context.Context, w engine.Workspace, result *work.StepResult) error {
+	shown, err := e.outputs(ctx, w, "--show-secrets")
+	if err != nil {
+		return err
+	}
+	hidden, err := e.outputs(ctx, w)
+	if err != nil {
+		return err
+	}
+	result.Outputs, result.HasOutputs = map[string]catalog.OutputValue{}, true
+	for name, value := range shown {
+		sensitive := !bytes.Equal(value, hidden[name])
+		for _, secret := range w.Secrets {
+			sensitive = sensitive || strings.Contains(string(value), secret)
+		}
+		result.Outputs[name] = catalog.OutputValue{Value: value, Sensitive: sensitive}
+	}
+	return nil
+}
+
+func (e *Engine) outputs(ctx context.Context, w engine.Workspace, more ...string) (map[string]json.RawMessage, error) {
+	outputs := map[string]json.RawMessage{}
+	err := e.capture(ctx, w, maxOutputs, func(r io.Reader) error { return json.NewDecoder(r).Decode(&outputs) },
+		append([]string{"stack", "output", "--json"}, more...)...)
+	if errors.Is(err, engine.ErrTooMuch) {
+		return nil, fault.New(fault.TooLarge, "outputs_too_large", "the outputs of the Module are larger than %d MiB", maxOutputs>>20).
+			WithHint("give out names and addresses of large data, not the data itself")
+	}
+	for name, value := range outputs {
+		var b bytes.Buffer
+		if err := json.Compact(&b, value); err != nil {
+			return nil, err
+		}
+		outputs[name] = b.Bytes()
+	}
+	return outputs, err
+}
