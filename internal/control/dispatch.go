@@ -3,7 +3,9 @@ package control
 import (
 	"container/heap"
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"legwork/internal/catalog"
@@ -127,7 +129,7 @@ func (q *queue) suitable(b *bucket) *lineup {
 		}
 		for _, s := range q.local[r.ID] {
 			free := s.free(r)
-			if free > 0 && !s.draining && s.has(b.need.Engine) && (b.need.Instance == "" || b.need.Instance == s.instance) {
+			if free > 0 && !s.draining && b.takes(r, s.labels) && s.has(b.need.Engine) && (b.need.Instance == "" || b.need.Instance == s.instance) {
 				l.suits = append(l.suits, s)
 				l.places += free
 			}
@@ -241,7 +243,8 @@ type fleet struct {
 	remote      []store.Instance // connected to other Servers
 }
 
-// runnersFor gives the Runners that the Jobs of a bucket may go to, were they assigned.
+// runnersFor gives the Runners that the Jobs of a bucket may go to, were they assigned. Where labels are asked for, each of their
+// Instances has to match by itself: see bucket.takes.
 func (f *fleet) runnersFor(b *bucket) []catalog.Runner {
 	if b.runnerID != "" {
 		if r, ok := f.runners[b.runnerID]; ok {
@@ -249,13 +252,27 @@ func (f *fleet) runnersFor(b *bucket) []catalog.Runner {
 		}
 		return nil
 	}
-	var all []catalog.Runner
-	for _, r := range f.runners {
-		if catalog.MatchesLabels(b.labels, r.Labels) {
-			all = append(all, r)
+	return slices.Collect(maps.Values(f.runners))
+}
+
+// takes tells whether an Instance with labels of its own suits the Jobs of a bucket.
+func (b *bucket) takes(r catalog.Runner, own map[string]string) bool {
+	return b.runnerID != "" || labelsMatch(b.labels, r, own)
+}
+
+// labelsMatch tells whether the labels of an Instance are those that are wanted: its own, and those of its Runner's record where it
+// says nothing.
+func labelsMatch(want map[string]string, r catalog.Runner, own map[string]string) bool {
+	for k, v := range want {
+		have, ok := own[k]
+		if !ok {
+			have, ok = r.Labels[k]
+		}
+		if !ok || have != v {
+			return false
 		}
 	}
-	return all
+	return true
 }
 
 // stale has the records of an Organization's Runners read again before the next pass.

@@ -427,6 +427,57 @@ func TestSessionGoesToAnotherServer(t *testing.T) {
 	}
 }
 
+func TestLabelsOfAnInstanceCount(t *testing.T) {
+	w := newWorld(t)
+	s, elsewhere := w.serve(Limits{}), w.serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{Labels: map[string]string{"site": "north", "disk": "slow"}, AllowMultipleInstances: true})
+	s.declare(s.owner(), `
+{kind: Stack, name: prod}
+---
+{kind: Namespace, stack: prod, name: net, defaults: {engine: script}}
+---
+{kind: Module, stack: prod, namespace: net, name: fast, runner_labels: {site: north, disk: fast}, script: {run: 'true'}}
+---
+{kind: Module, stack: prod, namespace: net, name: slow, runner_labels: {site: north, disk: slow}, script: {run: 'true'}}
+`)
+	_, err := s.c.Submit(context.Background(), s.owner(), SubmitRequest{Module: "prod/net/fast", Action: work.Run})
+	if fault.Code(err) != "module_not_assigned" {
+		t.Fatalf("nobody ever had the labels: %v", err)
+	}
+	plain := s.fake(r, "plain").online(s)
+	quick := s.fake(r, "quick")
+	quick.hello.Labels = map[string]string{"disk": "fast"}
+	quick.hello.Capacity = 2
+	quick.online(s)
+	fast := s.submit("prod/net/fast", work.Run)
+	if step := quick.take(); step.Job != fast.ID {
+		t.Fatalf("it got %+v", step.Ref)
+	}
+	slow := s.submit("prod/net/slow", work.Run)
+	if step := plain.take(); step.Job != slow.ID { // what an Instance says of itself wins over the record
+		t.Fatalf("it got %+v", step.Ref)
+	}
+	quick.cut()
+	quick.online(elsewhere)
+	eventually(t, "it has moved", func() bool { return elsewhere.c.sessions.size() == 1 })
+	again := elsewhere.submit("prod/net/fast", work.Run)
+	if o := expect[*wire.Offer](quick); o.Job != fast.ID && o.Job != again.ID {
+		t.Fatalf("offered %+v", o)
+	}
+}
+
+func TestNoInstanceWithTheLabelsIsSaid(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{Labels: map[string]string{"disk": "fast"}})
+	s.declare(s.owner(), stackText+"---\n{kind: Stack, name: other}\n---\n{kind: Namespace, stack: other, name: net, defaults: {engine: script}}\n"+
+		"---\n{kind: Module, stack: other, namespace: net, name: fast, runner_labels: {disk: fast}, script: {run: 'true'}}\n")
+	f := s.fake(r, "a")
+	f.hello.Labels = map[string]string{"disk": "slow"}
+	f.online(s)
+	j := s.submit("other/net/fast", work.Run)
+	eventually(t, "the job says why it waits", func() bool { return s.job(j.ID).Wait.Code == work.WaitNoInstance })
+}
+
 func TestDeadServersSessionsEnd(t *testing.T) {
 	w := newWorld(t)
 	one := w.serve(Limits{})

@@ -113,6 +113,7 @@ func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity, hell
 	key := sha256.Sum256([]byte(hello.Key))
 	s.keyHash, s.org, s.runnerID, s.instance = key[:], id.OrganizationID, id.RunnerID, hello.Instance
 	s.capacity, s.engines, s.draining, s.version = max(hello.Capacity, 1), hello.Engines, hello.Draining, hello.Version
+	s.labels = hello.Labels
 	s.log = c.log.With("runner_id", id.RunnerID, "instance", hello.Instance)
 	c.takeOver(ctx, s)
 	err = c.store.Update(ctx, func(tx *store.Tx) (err error) {

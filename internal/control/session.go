@@ -32,6 +32,7 @@ type session struct {
 	version              string
 	capacity             int
 	engines              map[string]string
+	labels               map[string]string // its own, beside those of its Runner
 
 	over  chan struct{} // closed when the Session has ended and all it sent is stored
 	heard atomic.Int64  // Unix nanoseconds of the last message

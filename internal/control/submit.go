@@ -171,7 +171,10 @@ func (c *Control) runnerFor(tx *store.Tx, m catalog.Module) (string, error) {
 		return "", err
 	}
 	for _, r := range runners {
-		if !catalog.MatchesLabels(m.RunnerLabels, r.Labels) {
+		if ok, err := c.mayMatch(tx, m, r); err != nil || !ok {
+			if err != nil {
+				return "", err
+			}
 			continue
 		}
 		if ok, err := isAssigned(tx, r, m); ok || err != nil {
@@ -179,6 +182,15 @@ func (c *Control) runnerFor(tx *store.Tx, m catalog.Module) (string, error) {
 		}
 	}
 	return "", noRunner(m)
+}
+
+// mayMatch tells whether a Runner's record, or one of the Instances that it ever had, has the labels that a Module wants.
+func (c *Control) mayMatch(tx *store.Tx, m catalog.Module, r catalog.Runner) (bool, error) {
+	if labelsMatch(m.RunnerLabels, r, nil) {
+		return true, nil
+	}
+	instances, err := tx.Instances(r.OrganizationID, r.ID)
+	return slices.ContainsFunc(instances, func(i store.Instance) bool { return labelsMatch(m.RunnerLabels, r, i.Labels) }), err
 }
 
 func noRunner(m catalog.Module) error {

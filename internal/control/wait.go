@@ -118,15 +118,17 @@ func (q *queue) bucketReason(f *fleet, b *bucket) (work.Wait, bool) {
 	var here, all []work.Candidate
 	for _, r := range f.runnersFor(b) {
 		for _, s := range q.local[r.ID] {
-			here = append(here, s.candidate(r))
+			if b.takes(r, s.labels) {
+				here = append(here, s.candidate(r))
+			}
 		}
 		for _, i := range f.remote {
-			if i.RunnerID == r.ID {
+			if i.RunnerID == r.ID && b.takes(r, i.Labels) {
 				all = append(all, work.Candidate{RunnerID: r.ID, Runner: r.Name, InstanceID: i.ID, Instance: i.Name,
 					Disabled: r.IsDisabled, Online: true, Draining: i.Draining, Free: 1, Engines: i.Engines})
 			}
 		}
-		if r.IsDisabled && len(q.local[r.ID]) == 0 {
+		if r.IsDisabled && len(q.local[r.ID]) == 0 && b.takes(r, nil) {
 			all = append(all, work.Candidate{RunnerID: r.ID, Runner: r.Name, Disabled: true})
 		}
 	}
