@@ -60,19 +60,22 @@ say "2. Apply the first module: legwork module apply demo/quickstart/base"
 bin/legwork module apply demo/quickstart/base
 
 # A module whose input changed is applied by itself: network takes an output of base, app takes outputs of both.
+step=3
 for module in network app; do
-  say "3. New outputs upstream have queued demo/quickstart/$module by themselves. Its log, live:"
+  say "$step. New outputs upstream have queued demo/quickstart/$module by themselves. Its log, live:"
+  step=$((step + 1))
   bin/legwork job logs -f "$(job_of "demo/quickstart/$module")"
 done
 
-say "4. What came out of it: legwork output demo/quickstart/app"
+say "5. What came out of it: legwork output demo/quickstart/app"
 bin/legwork output demo/quickstart/app
-say "5. What ran: legwork job list"
+say "6. What ran: legwork job list"
 bin/legwork job list
 
 say "That was a real $(basename "$engine"), on a Runner of its own. To go on:"
 cat <<'TEXT'
-  bin/legwork dev examples/quickstart       # the same, and it stays; it prints what to export
+  bin/legwork dev examples/quickstart       # the same, and it stays. In another terminal paste the line
+                                            # that it prints, which names the Server and the token; then:
   bin/legwork manifest export               # what the Server holds, as a manifest
   bin/legwork module destroy demo/quickstart/app
   less README.md

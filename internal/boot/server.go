@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -161,8 +162,7 @@ func (s *server) close() {
 func (s *server) listen() (net.Listener, string, error) {
 	l, err := net.Listen("tcp", s.settings.Listen)
 	if err != nil {
-		return nil, "", fault.New(fault.Unavailable, "listen", "cannot listen on %s", s.settings.Listen).
-			WithHint("is another Server running there? choose another address with --listen").WithCause(err)
+		return nil, "", cannotListen(s.settings.Listen, err)
 	}
 	scheme := "http"
 	if s.settings.TLSCert != "" {
@@ -181,6 +181,21 @@ func (s *server) listen() (net.Listener, string, error) {
 		return l, s.settings.PublicURL, nil
 	}
 	return l, scheme + "://" + l.Addr().String(), nil
+}
+
+// cannotListen says why an address cannot be listened on.
+func cannotListen(address string, err error) error {
+	f := fault.New(fault.Unavailable, "listen", "cannot listen on %s", address).WithCause(err).
+		WithHint("choose another address with --listen; the cause is: %v", err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		f = f.WithHint("something listens there already: if it is another Server, stop it, or choose another address with --listen")
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		f = f.WithHint("that is no address of this host: --listen 127.0.0.1:8440 is for this host alone, --listen :8440 for every address it has")
+	case errors.Is(err, syscall.EACCES):
+		f = f.WithHint("ports below 1024 are not for every user: choose one above with --listen")
+	}
+	return f
 }
 
 // serve answers until ctx ends, then stops in order: no new work, Runners told, requests over, control over.

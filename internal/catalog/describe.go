@@ -47,8 +47,8 @@ var descriptions = map[string]string{
 	"Source.files":        "for inline: contents by relative path",
 
 	"ScriptSpec":            "What engine script runs: a text, or a file of the source.",
-	"ScriptSpec.shell":      "bash (default) or sh",
-	"ScriptSpec.run":        "the text to run",
+	"ScriptSpec.shell":      "bash (default), run with -euo pipefail, or sh, run with -eu: a command that fails and a variable that is not set end it",
+	"ScriptSpec.run":        "the text to run; see shell for what ends it",
 	"ScriptSpec.file":       "instead of run: a file of the source, relative to its subdirectory",
 	"ScriptSpec.repeatable": "the run may simply be started again after a loss",
 
@@ -70,7 +70,7 @@ var descriptions = map[string]string{
 	"Hook.task":   "the Step that it stands around",
 	"Hook.phase":  "before or after the Step",
 	"Hook.script": "the text to run",
-	"Hook.shell":  "bash (default) or sh",
+	"Hook.shell":  "bash (default), run with -euo pipefail, or sh, run with -eu: a command that fails and a variable that is not set end it",
 
 	"Limits":                 "How long Jobs may take and how they recover. What is left out is the Server's default.",
 	"Limits.timeout":         "of one Step, such as 1h30m; default none",
