@@ -193,13 +193,14 @@ func cutTo(line string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
-// outcome says how a Job ended, and is an error unless it succeeded. What failed is not said again when its log told it.
+// outcome says how a Job ended, and is an error unless it succeeded. What failed is not said again to a person
+// who sees log and error on one terminal; a standard error of its own always gets the reason.
 func (a *app) outcome(job *work.Job, told bool) error {
 	if job.Status == work.Succeeded {
 		fmt.Fprintf(a.Err, "%s\n", a.err.paint(green, fmt.Sprintf("Job #%d succeeded in %s%s.", job.Number, took(runTime(job, job.FinishedAt)), planned(job))))
 		return nil
 	}
-	return jobFault(job, told)
+	return jobFault(job, told && a.out.is && a.err.is)
 }
 
 // begun gives when the first Step of the present Attempt began; the zero time when none has.
