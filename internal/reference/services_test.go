@@ -119,7 +119,9 @@ func TestAzure(t *testing.T) {
 		"AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential"} {
 		t.Setenv(name, text)
 	}
-	get := func(name string) (string, error) { return azureWith(t.Context(), server.URL+"/secrets/"+name, server.Client()) }
+	get := func(name string) (string, error) {
+		return azureWith(t.Context(), server.URL+"/secrets/"+name, server.Client())
+	}
 	for _, name := range []string{"legwork", "legwork/v2"} {
 		if got, err := get(name); err != nil || got != value {
 			t.Errorf("%s: got %q %v", name, got, err)
