@@ -289,7 +289,7 @@ func TestClockThatIsSetBackStopsNoSweep(t *testing.T) {
 	now, up := time.Now(), time.Hour
 	var sw sweeper
 	s.c.sweep(context.Background(), &sw, reading{now.Add(time.Hour), up}) // the lease is over by far
-	j = s.until(j.ID, work.Queued)
+	s.until(j.ID, work.Queued)
 	s.c.sweep(context.Background(), &sw, reading{now, up + time.Minute})
 	if sw.beat != up+time.Minute || sw.resync != up+time.Minute || sw.prune != up+time.Minute {
 		t.Fatalf("nothing is done until the clock is where it was: %+v", sw)

@@ -56,7 +56,9 @@ func TestVault(t *testing.T) {
 
 func TestAWS(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var ask struct{ SecretId string }
+		var ask struct {
+			SecretID string `json:"SecretId"`
+		}
 		body, _ := io.ReadAll(r.Body)
 		authorization := r.Header.Get("Authorization")
 		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
@@ -67,9 +69,9 @@ func TestAWS(t *testing.T) {
 		case r.Header.Get("X-Amz-Target") != "secretsmanager.GetSecretValue" || json.Unmarshal(body, &ask) != nil:
 			w.WriteHeader(400)
 			fmt.Fprint(w, `{"__type":"UnknownOperationException"}`)
-		case ask.SecretId == "legwork/runner" && strings.Contains(authorization, "/eu-west-1/"):
+		case ask.SecretID == "legwork/runner" && strings.Contains(authorization, "/eu-west-1/"):
 			fmt.Fprintf(w, `{"Name":"legwork/runner","SecretString":%q,"VersionStages":["AWSCURRENT"]}`, `{"secret":"`+value+`"}`)
-		case ask.SecretId == "arn:aws:secretsmanager:us-east-2:1:secret:x-AbCdEf" && strings.Contains(authorization, "/us-east-2/"):
+		case ask.SecretID == "arn:aws:secretsmanager:us-east-2:1:secret:x-AbCdEf" && strings.Contains(authorization, "/us-east-2/"):
 			fmt.Fprintf(w, `{"Name":"x","SecretBinary":%q}`, base64.StdEncoding.EncodeToString([]byte(value)))
 		default:
 			w.WriteHeader(400)
