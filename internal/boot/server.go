@@ -101,7 +101,7 @@ func (s *server) open(ctx context.Context) (err error) {
 		Limits: control.Limits{
 			Lease: time.Duration(settings.Lease), Heartbeat: time.Duration(settings.Heartbeat),
 			Stall: orNone(settings.StallTimeout), Recovery: orNone(settings.RecoveryWindow),
-			MaxAttempts: settings.MaxAttempts,
+			MaxAttempts: settings.MaxAttempts, JobsKept: orNone(settings.JobsKept),
 		},
 	})
 	return nil

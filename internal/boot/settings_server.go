@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control"
 	"legwork/internal/work"
 )
 
@@ -54,6 +55,9 @@ type ServerSettings struct {
 	// How often a Job is bound before it fails for good.
 	MaxAttempts int `json:"max_attempts" jsonschema:"minimum=1,maximum=100"`
 
+	// How long Jobs are kept after their end, with their logs and plans. The newest of each Module stay. 0s: for ever.
+	JobsKept catalog.Duration `json:"jobs_kept"`
+
 	// Most Runner Instances that are connected to this Server at once. Others are told to try again.
 	MaxSessions int `json:"max_sessions" jsonschema:"minimum=1,maximum=1000000"`
 	// Largest body of a request, in bytes.
@@ -83,6 +87,7 @@ func DefaultServerSettings() ServerSettings {
 		RecoveryWindow:  catalog.Duration(work.DefaultRecoveryWindow),
 		StallTimeout:    catalog.Duration(work.DefaultStallTimeout),
 		MaxAttempts:     work.DefaultMaxAttempts,
+		JobsKept:        catalog.Duration(control.DefaultJobsKept),
 		MaxSessions:     20_000,
 		MaxBodyBytes:    16 << 20,
 		TokenLifetime:   catalog.Duration(15 * time.Minute),
@@ -221,6 +226,7 @@ func (s *ServerSettings) checkTimes(problem report) {
 		{"heartbeat", s.Heartbeat, 100 * time.Millisecond, time.Hour},
 		{"recovery_window", s.RecoveryWindow, 0, 7 * 24 * time.Hour},
 		{"stall_timeout", s.StallTimeout, 0, 7 * 24 * time.Hour},
+		{"jobs_kept", s.JobsKept, 0, 100 * 365 * 24 * time.Hour},
 		{"token_lifetime", s.TokenLifetime, time.Minute, 24 * time.Hour},
 		{"drain_timeout", s.DrainTimeout, 0, time.Hour},
 	} {

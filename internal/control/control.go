@@ -27,6 +27,9 @@ import (
 	"legwork/internal/work"
 )
 
+// DefaultJobsKept is how long Jobs are kept after their end, but for the newest of each Module.
+const DefaultJobsKept = 90 * 24 * time.Hour
+
 // Limits bound what control waits for and keeps. Zero fields take the defaults.
 type Limits struct {
 	Lease          time.Duration // how long a Binding holds without a sign of life; default 60s
@@ -39,6 +42,7 @@ type Limits struct {
 	OfferTime      time.Duration // how long an Offer stands; default 2s
 	ArchiveAfter   time.Duration // how long the log of an ended Job stays in the database; default 30s
 	EventsKept     time.Duration // how long the outbox keeps events; default 7 days
+	JobsKept       time.Duration // how long Jobs are kept after their end, with logs and plans; default 90 days, negative: for ever
 }
 
 func (l Limits) filled() Limits {
@@ -60,6 +64,7 @@ func (l Limits) filled() Limits {
 	or(&l.OfferTime, 2*time.Second)
 	or(&l.ArchiveAfter, 30*time.Second)
 	or(&l.EventsKept, 7*24*time.Hour)
+	orNone(&l.JobsKept, DefaultJobsKept)
 	if l.MaxAttempts <= 0 {
 		l.MaxAttempts = work.DefaultMaxAttempts
 	}
@@ -159,7 +164,7 @@ func (c *Control) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.archiver.run} {
+	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.archiver.run, c.retireLoop} {
 		parts.Go(func() { part(ctx) })
 	}
 	<-ctx.Done()

@@ -471,3 +471,70 @@ func jobInputs(t *testing.T, w *world) {
 	w.update(func(tx *store.Tx) error { return errors.Join(tx.DropJobInputs(j.ID), tx.DropJobInputs("x")) })
 	gone("dropped", 2)
 }
+
+func oldJobs(t *testing.T, w *world) {
+	var all []*work.Job
+	end := func(m catalog.Module, action work.Action) *work.Job {
+		j := w.newJob(m)
+		j.Action, j.Status = action, work.Succeeded
+		w.update(func(tx *store.Tx) error {
+			if err := tx.PutOutputSet(j.OrganizationID, &catalog.OutputSet{ModuleID: m.ID, JobID: j.ID}); err != nil {
+				return err
+			}
+			return errors.Join(tx.SaveJob(j), tx.PutJobInputs(j.ID, 1, []byte("x")))
+		})
+		w.add(j.ID, 1, 0, 1, lines(1, 3))
+		all = append(all, j)
+		return j
+	}
+	old := func(before time.Time, keep int) string {
+		var found []*work.Job
+		w.view(func(tx *store.Tx) error {
+			for last := ""; ; last = found[len(found)-1].ID { // page by page
+				some, err := tx.OldJobs(before, last, keep, 1)
+				if found = append(found, some...); err != nil || len(some) == 0 {
+					return err
+				}
+			}
+		})
+		var names []string
+		for _, j := range found {
+			names = append(names, fmt.Sprint(slices.IndexFunc(all, func(o *work.Job) bool { return o.ID == j.ID })))
+		}
+		return strings.Join(names, " ")
+	}
+	for range 4 {
+		end(w.a.vpc, work.Apply) // 0 to 3
+	}
+	end(w.a.dns, work.Apply) // 4
+	end(w.b.vpc, work.Apply) // 5
+	w.newJob(w.a.vpc)
+	future := time.Now().Add(time.Hour)
+	same(t, "newest kept", old(future, 2), "0 1 2")
+	same(t, "newest of an action kept", old(future, 0), "0 1 2")
+	same(t, "all kept", old(future, 100), "")
+	same(t, "too young", old(time.Now().Add(-time.Hour), 0), "")
+
+	w.update(func(tx *store.Tx) error {
+		return errors.Join(tx.DeleteJob(w.b.org.ID, all[0].ID), tx.DeleteJob(w.a.org.ID, all[1].ID), tx.DeleteJob(w.a.org.ID, all[3].ID))
+	})
+	same(t, "left", old(future, 0), "0")
+	for _, what := range []func(tx *store.Tx) error{
+		func(tx *store.Tx) error { _, err := tx.Job(w.a.org.ID, all[1].ID); return err },
+		func(tx *store.Tx) error { _, err := tx.JobSnapshot(all[1].ID); return err },
+		func(tx *store.Tx) error { _, err := tx.JobInputs(all[1].ID, 1); return err },
+	} {
+		w.fails(fault.NotFound, "of a deleted job", what)
+	}
+	same(t, "log left", len(w.readAll(all[1].ID, 0, 0)), 0)
+	w.view(func(tx *store.Tx) error {
+		set, err := tx.LatestOutputs(w.a.org.ID, w.a.vpc.ID)
+		same(t, "the newest outputs stay", set.JobID, all[3].ID)
+		return err
+	})
+	w.update(func(tx *store.Tx) error { return tx.DeleteModule(w.b.org.ID, w.b.vpc.ID) })
+	same(t, "of a deleted module", old(future, 100), "5")
+	alive := w.newJob(w.a.dns)
+	w.update(func(tx *store.Tx) error { return tx.DeleteJob(w.a.org.ID, alive.ID) })
+	w.view(func(tx *store.Tx) error { _, err := tx.Job(w.a.org.ID, alive.ID); return err })
+}

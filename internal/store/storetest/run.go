@@ -26,6 +26,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		"claims":       claims,
 		"leases":       leases,
 		"job inputs":   jobInputs,
+		"old jobs":     oldJobs,
 		"logs":         logs,
 		"archives":     archives,
 		"events":       events,
