@@ -62,11 +62,11 @@ func (c *Control) save(tx *store.Tx, job *work.Job, event work.Event) error {
 }
 
 // apply moves one Job in a transaction of its own and does what follows.
-func (c *Control) apply(ctx context.Context, id string, event work.Event) (*work.Job, error) {
+func (c *Control) apply(ctx context.Context, org, id string, event work.Event) (*work.Job, error) {
 	var m moved
 	var changed bool
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
-		job, err := tx.JobForUpdate(id)
+		job, err := tx.JobForUpdate(org, id)
 		if err != nil {
 			return err
 		}
@@ -83,8 +83,8 @@ func (c *Control) apply(ctx context.Context, id string, event work.Event) (*work
 }
 
 // applyLate is apply for what a timer or a message caused: that the Job has moved on meanwhile is no error.
-func (c *Control) applyLate(ctx context.Context, id string, event work.Event) {
-	if _, err := c.apply(ctx, id, event); err != nil && !movedOn(err) {
+func (c *Control) applyLate(ctx context.Context, org, id string, event work.Event) {
+	if _, err := c.apply(ctx, org, id, event); err != nil && !movedOn(err) {
 		c.log.Error("could not move a job", "job_id", id, "event", string(event.Name()), "error", err)
 	}
 }
@@ -175,7 +175,7 @@ func (c *Control) effect(m moved, e work.Effect) {
 			s.drop(wire.Ref{Job: m.job.ID, Attempt: e.Attempt})
 		}
 	case work.Ended:
-		c.archiver.add(m.job.ID)
+		c.archiver.add(m.job.OrganizationID, m.job.ID)
 		c.tails.ended(m.job.ID)
 	}
 }

@@ -29,8 +29,8 @@ type archiver struct {
 
 // ended is a Job whose log waits to be archived.
 type ended struct {
-	job string
-	due time.Time
+	org, job string
+	due      time.Time
 }
 
 func newArchiver(c *Control) *archiver {
@@ -38,26 +38,26 @@ func newArchiver(c *Control) *archiver {
 }
 
 // add has the log of a Job archived that has ended, or got something since.
-func (a *archiver) add(job string) {
+func (a *archiver) add(org, job string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.waiting) < archiveList {
-		a.waiting = append(a.waiting, ended{job, time.Now().Add(a.c.limits.ArchiveAfter)})
+		a.waiting = append(a.waiting, ended{org, job, time.Now().Add(a.c.limits.ArchiveAfter)})
 	}
 }
 
 // next gives the Job that is due, or how long to wait for one.
-func (a *archiver) next(now time.Time) (job string, wait time.Duration) {
+func (a *archiver) next(now time.Time) (job ended, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.waiting) == 0 {
-		return "", time.Second
+		return ended{}, time.Second
 	}
 	if first := a.waiting[0]; !first.due.After(now) {
 		a.waiting = a.waiting[1:]
-		return first.job, archivePause
+		return first, archivePause
 	}
-	return "", min(a.waiting[0].due.Sub(now), time.Second)
+	return ended{}, min(a.waiting[0].due.Sub(now), time.Second)
 }
 
 func (a *archiver) run(ctx context.Context) {
@@ -68,9 +68,9 @@ func (a *archiver) run(ctx context.Context) {
 			scanned = now
 		}
 		job, wait := a.next(time.Now())
-		if job != "" {
-			if err := a.archive(ctx, job); err != nil && ctx.Err() == nil {
-				a.c.log.Warn("could not archive a log, the search will find it again", "job_id", job, "error", err)
+		if job.job != "" {
+			if err := a.archive(ctx, job.org, job.job); err != nil && ctx.Err() == nil {
+				a.c.log.Warn("could not archive a log, the search will find it again", "job_id", job.job, "error", err)
 			}
 		}
 		sleep(ctx, wait)
@@ -122,7 +122,7 @@ func (a *archiver) addOld(jobs []*work.Job, now time.Time) bool {
 			return false
 		}
 		if !known[j.ID] && now.Sub(j.FinishedAt) > a.c.limits.ArchiveAfter {
-			a.waiting = append(a.waiting, ended{j.ID, now})
+			a.waiting = append(a.waiting, ended{j.OrganizationID, j.ID, now})
 		}
 	}
 	return true
@@ -130,11 +130,11 @@ func (a *archiver) addOld(jobs []*work.Job, now time.Time) bool {
 
 // archive moves one Job's log. It may be interrupted anywhere and done again: the database keeps the log until the
 // archive is whole and noted. What a lost Instance brought after that makes a new archive with the old one in it.
-func (a *archiver) archive(ctx context.Context, job string) error {
+func (a *archiver) archive(ctx context.Context, org, job string) error {
 	var state store.LogState
 	var j *work.Job
 	err := a.c.store.View(ctx, func(tx *store.Tx) (err error) {
-		if j, err = tx.JobForUpdate(job); err == nil {
+		if j, err = tx.Job(org, job); err == nil {
 			state, err = tx.LogState(job)
 		}
 		return err

@@ -39,7 +39,7 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 		return m, err
 	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
-		j, err := tx.JobForUpdate(ref.Job)
+		j, err := tx.JobForUpdate(s.org, ref.Job)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (c *Control) claimFailed(ctx context.Context, s *session, ref wire.Ref, err
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, errClaimLost), errors.Is(err, errSessionOver), fault.Is(err, fault.NotFound):
-		c.refresh(ctx, ref.Job)
+		c.refresh(ctx, s.org, ref.Job)
 	case errors.As(err, &missing), fault.Is(err, fault.Conflict), fault.Is(err, fault.Invalid):
 		c.queue.doubtOne(ref.Job)
 	default:
@@ -96,19 +96,19 @@ func (c *Control) claimFailed(ctx context.Context, s *session, ref wire.Ref, err
 }
 
 // refresh brings what the queue knows of a Job in line with the store.
-func (c *Control) refresh(ctx context.Context, id string) {
+func (c *Control) refresh(ctx context.Context, org, id string) {
 	var m moved
 	var holder *work.Job
 	err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
 		m = moved{}
-		if m.job, err = tx.JobForUpdate(id); err == nil {
+		if m.job, err = tx.JobForUpdate(org, id); err == nil {
 			m.order = c.order.Add(1)
 		}
 		return err
 	})
 	if err == nil && m.job.Status == work.Queued {
 		err = c.store.View(ctx, func(tx *store.Tx) (err error) {
-			holder, err = tx.ModuleBusy(m.job.ModuleID)
+			holder, err = tx.ModuleBusy(org, m.job.ModuleID)
 			return err
 		})
 	}

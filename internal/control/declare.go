@@ -410,7 +410,7 @@ func (c *Control) DeleteModule(ctx context.Context, actor catalog.Actor, idOrPat
 }
 
 func (c *Control) cancelWaiting(tx *store.Tx, actor catalog.Actor, m catalog.Module) (moves []moved, err error) {
-	holder, err := tx.ModuleBusy(m.ID)
+	holder, err := tx.ModuleBusy(m.OrganizationID, m.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -337,13 +337,13 @@ func (q *queue) checkInputs(ctx context.Context) error {
 	}
 	q.mu.Unlock()
 	for i, e := range unsure {
-		path, err := q.c.missingUpstream(ctx, e.id)
+		path, err := q.c.missingUpstream(ctx, e.org, e.id)
 		if err != nil && !movedOn(err) {
 			q.doubt(unsure[i:])
 			return err
 		}
 		if err != nil {
-			q.c.cannotRun(ctx, e.id, err)
+			q.c.cannotRun(ctx, e.org, e.id, err)
 			continue
 		}
 		q.mu.Lock()

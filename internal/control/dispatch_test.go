@@ -264,7 +264,7 @@ func TestResyncForgetsWhatIsNotQueued(t *testing.T) {
 	j := s.submit("prod/net/m0", work.Run)
 	s.submit("prod/net/m1", work.Run)
 	w.must(w.store.Update(context.Background(), func(tx *store.Tx) error {
-		j, err := tx.JobForUpdate(j.ID)
+		j, err := tx.JobForUpdate(j.OrganizationID, j.ID)
 		if err == nil {
 			_, _, err = s.c.move(tx, j, work.CancelRequested{Mode: work.Kill})
 		}

@@ -230,7 +230,7 @@ func (s *session) event() InstanceEvent {
 
 // instanceFor gives the record of the Instance, a new one where there is none, when the rules let it in.
 func (c *Control) instanceFor(tx *store.Tx, s *session, runner catalog.Runner) (store.Instance, error) {
-	mine, err := existing(tx.InstanceByName(runner.ID, s.instance))
+	mine, err := existing(tx.InstanceByName(s.org, runner.ID, s.instance))
 	if err != nil {
 		return mine, err
 	}
@@ -278,7 +278,7 @@ func (c *Control) reconcile(tx *store.Tx, s *session, journal []wire.Held, g *gr
 	for _, h := range journal {
 		held[h.Ref] = true
 	}
-	bound, err := tx.BoundJobs(s.instanceID)
+	bound, err := tx.BoundJobs(s.org, s.instanceID)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (c *Control) reconcile(tx *store.Tx, s *session, journal []wire.Held, g *gr
 
 // rebind decides on one Job that is bound to the Instance.
 func (c *Control) rebind(tx *store.Tx, s *session, id string, held, decided map[wire.Ref]bool, g *greeting) error {
-	j, err := tx.JobForUpdate(id)
+	j, err := tx.JobForUpdate(s.org, id)
 	if err != nil || !j.Status.Bound() || instanceOf(j) != s.instanceID {
 		return err
 	}

@@ -154,7 +154,7 @@ func (c *Control) takeJob(h jobHint) {
 		s.drop(wire.Ref{Job: h.Job, Attempt: h.Released})
 	}
 	c.background(func(ctx context.Context) {
-		c.refresh(ctx, h.Job)
+		c.refresh(ctx, h.Org, h.Job)
 		c.push(ctx, s, h.Job)
 	})
 }

@@ -54,7 +54,7 @@ func (c *Control) decide(ctx context.Context, actor catalog.Actor, idOrNumber st
 	if err != nil {
 		return nil, err
 	}
-	return c.apply(ctx, j.ID, e)
+	return c.apply(ctx, j.OrganizationID, j.ID, e)
 }
 
 // JobPlan gives the resource changes that the Job's present plan would make. It is a fault.NotFound when there is no

@@ -313,7 +313,7 @@ func (s *session) standing(j *work.Job, ref wire.Ref) standing {
 
 // record stores what the Instance said. What moves the Job goes through the state machine.
 func (l *lane) record(tx *store.Tx, acts []act, ready map[int]prepared, h *harvest) error {
-	j, err := tx.JobForUpdate(l.ref.Job)
+	j, err := tx.JobForUpdate(l.s.org, l.ref.Job)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -462,7 +462,7 @@ func (l *lane) answer(h harvest) {
 		l.s.c.tails.stored(l.ref.Job, h.lines, h.last)
 		l.s.c.hint(subjectLog, logHint{l.s.c.from(), l.ref.Job, h.last})
 		if h.after {
-			l.s.c.archiver.add(l.ref.Job)
+			l.s.c.archiver.add(l.s.org, l.ref.Job)
 		}
 	}
 	for _, ack := range h.acks {

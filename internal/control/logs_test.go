@@ -227,8 +227,8 @@ func TestArchiveMakesNoDifferenceToReaders(t *testing.T) {
 	// Half of it is read, then the log moves, then the other half.
 	half, end, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 0, n/2)
 	s.must(err)
-	s.must(s.c.archiver.archive(context.Background(), j.ID))
-	s.must(s.c.archiver.archive(context.Background(), j.ID)) // again does nothing
+	s.must(s.c.archiver.archive(context.Background(), s.org, j.ID))
+	s.must(s.c.archiver.archive(context.Background(), s.org, j.ID)) // again does nothing
 	var inDatabase []store.LogLine
 	s.must(s.store.View(context.Background(), func(tx *store.Tx) (err error) {
 		inDatabase, err = tx.ReadLog(j.ID, 0, 0)
@@ -335,8 +335,8 @@ func TestForgottenLogIsFoundBySearch(t *testing.T) {
 	s.until(j.ID, work.Succeeded)
 	a := newArchiver(s.c) // as after a restart
 	a.search(context.Background(), time.Now().Add(2*time.Hour))
-	if job, _ := a.next(time.Now().Add(2 * time.Hour)); job != j.ID {
-		t.Fatalf("found %q", job)
+	if job, _ := a.next(time.Now().Add(2 * time.Hour)); job.job != j.ID {
+		t.Fatalf("found %+v", job)
 	}
 }
 

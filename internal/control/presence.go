@@ -90,7 +90,7 @@ func (c *Control) checkSession(ctx context.Context, s *session) {
 	began := c.order.Load()
 	var bound []*work.Job
 	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
-		bound, err = tx.BoundJobs(s.instanceID)
+		bound, err = tx.BoundJobs(s.org, s.instanceID)
 		return err
 	})
 	if err != nil {
@@ -102,11 +102,11 @@ func (c *Control) checkSession(ctx context.Context, s *session) {
 	c.queue.setActive(s, bound, began)
 	for _, j := range bound {
 		if j.Status == work.Interrupted && s.worksOn(refOf(j)) {
-			c.applyLate(ctx, j.ID, work.Resumed{Attempt: j.Attempt})
+			c.applyLate(ctx, s.org, j.ID, work.Resumed{Attempt: j.Attempt})
 			continue
 		}
 		if text, ok := s.notice(refOf(j)); ok && text != j.Notice {
-			c.applyLate(ctx, j.ID, work.Noticed{Attempt: j.Attempt, Text: text})
+			c.applyLate(ctx, s.org, j.ID, work.Noticed{Attempt: j.Attempt, Text: text})
 		}
 		c.pushJob(s, j)
 	}

@@ -26,7 +26,7 @@ func TestOldJobsGoWithAllTheirBytes(t *testing.T) {
 	var jobs []*work.Job
 	for range 4 {
 		j := s.until(s.submit("prod/net/base", work.Apply).ID, work.Succeeded)
-		s.must(s.c.archiver.archive(ctx, j.ID))
+		s.must(s.c.archiver.archive(ctx, s.org, j.ID))
 		s.must(s.blobs.Put(ctx, planKey(j.ID, 1), strings.NewReader("[]")))
 		jobs = append(jobs, j)
 	}

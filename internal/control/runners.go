@@ -250,7 +250,7 @@ func idle(tx *store.Tx, r catalog.Runner) error {
 		return err
 	}
 	for _, i := range instances {
-		jobs, err := tx.BoundJobs(i.ID)
+		jobs, err := tx.BoundJobs(r.OrganizationID, i.ID)
 		if err != nil {
 			return err
 		}

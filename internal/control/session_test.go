@@ -276,7 +276,7 @@ func TestPresenceIsWrittenInBatches(t *testing.T) {
 	s.fake(r, "a").online(s)
 	seen := func() (at time.Time) {
 		s.must(s.store.View(context.Background(), func(tx *store.Tx) error {
-			i, err := tx.InstanceByName(r.ID, "a")
+			i, err := tx.InstanceByName(s.org, r.ID, "a")
 			at = i.LastSeen
 			return err
 		}))

@@ -251,17 +251,17 @@ func (c *Control) isComing(tx *store.Tx, org, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	j, err := tx.ModuleBusy(m.ID)
+	j, err := tx.ModuleBusy(org, m.ID)
 	if err != nil || (j != nil && j.Action == work.Apply) {
 		return err == nil, err
 	}
-	j, err = tx.QueuedOf(m.ID, work.Apply)
+	j, err = tx.QueuedOf(org, m.ID, work.Apply)
 	return j != nil, err
 }
 
 // enqueue stores a new Job and ends the one that it replaces. The new Job's comes first.
 func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
-	old, err := tx.QueuedOf(sub.job.ModuleID, sub.job.Action)
+	old, err := tx.QueuedOf(sub.job.OrganizationID, sub.job.ModuleID, sub.job.Action)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
 	if old == nil {
 		return moves, nil
 	}
-	if old, err = tx.JobForUpdate(old.ID); err != nil {
+	if old, err = tx.JobForUpdate(old.OrganizationID, old.ID); err != nil {
 		return nil, err
 	}
 	m, changed, err := c.move(tx, old, work.Replaced{ByNumber: job.Number})
@@ -292,9 +292,9 @@ func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
 
 // missingUpstream gives the Module whose output a queued Job has to wait for, "" when it can run now. An error that is a
 // Conflict says that it will never be able to.
-func (c *Control) missingUpstream(ctx context.Context, id string) (path string, err error) {
+func (c *Control) missingUpstream(ctx context.Context, org, id string) (path string, err error) {
 	err = c.store.View(ctx, func(tx *store.Tx) error {
-		j, err := tx.JobForUpdate(id)
+		j, err := tx.Job(org, id)
 		if err != nil {
 			return err
 		}
@@ -309,11 +309,11 @@ func (c *Control) missingUpstream(ctx context.Context, id string) (path string, 
 }
 
 // cannotRun ends a Job that waits in vain.
-func (c *Control) cannotRun(ctx context.Context, id string, why error) {
+func (c *Control) cannotRun(ctx context.Context, org, id string, why error) {
 	f := fault.Of(why)
 	if f.Kind == fault.NotFound {
 		c.queue.forget(id)
 		return
 	}
-	c.applyLate(ctx, id, work.CannotRun{Failure: work.Failure{Code: f.Code, Message: f.Message, Hint: f.Hint}})
+	c.applyLate(ctx, org, id, work.CannotRun{Failure: work.Failure{Code: f.Code, Message: f.Message, Hint: f.Hint}})
 }

@@ -144,7 +144,7 @@ func (c *Control) endDue(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, j := range due {
-		if err := c.endOne(ctx, j.ID, now); err != nil && ctx.Err() == nil {
+		if err := c.endOne(ctx, j.OrganizationID, j.ID, now); err != nil && ctx.Err() == nil {
 			c.log.Error("could not end what is due", "job_id", j.ID, "job_status", string(j.Status), "error", err)
 		}
 	}
@@ -152,12 +152,12 @@ func (c *Control) endDue(ctx context.Context, now time.Time) error {
 }
 
 // endOne looks at a due Job again, locked: a heartbeat may have saved it meanwhile.
-func (c *Control) endOne(ctx context.Context, id string, now time.Time) error {
+func (c *Control) endOne(ctx context.Context, org, id string, now time.Time) error {
 	var m moved
 	var changed bool
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
 		m, changed = moved{}, false
-		j, err := tx.JobForUpdate(id)
+		j, err := tx.JobForUpdate(org, id)
 		if err != nil {
 			return err
 		}
@@ -249,18 +249,18 @@ func (q *queue) dropUnstored(stored map[string]bool, began uint64, at time.Time)
 // recheckBusy asks the store about the Modules that seem to be held.
 func (q *queue) recheckBusy(ctx context.Context) error {
 	q.mu.Lock()
-	var held []string
+	held := map[string]string{} // Modules, with their Organization
 	for _, e := range q.entries {
 		if _, busy := q.busy[e.moduleID]; busy && len(held) < reasonsAtOnce {
-			held = append(held, e.moduleID)
+			held[e.moduleID] = e.org
 		}
 	}
 	q.mu.Unlock()
-	for _, id := range held {
+	for id, org := range held {
 		began := q.c.order.Load()
 		var holder *work.Job
 		err := q.c.store.View(ctx, func(tx *store.Tx) (err error) {
-			holder, err = tx.ModuleBusy(id)
+			holder, err = tx.ModuleBusy(org, id)
 			return err
 		})
 		if err != nil {

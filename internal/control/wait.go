@@ -15,6 +15,7 @@ const reasonsAtOnce = 200
 
 // reason is a reason to wait that is not stored yet.
 type reason struct {
+	org  string
 	id   string
 	wait work.Wait
 }
@@ -30,7 +31,7 @@ func (q *queue) writeReasons(ctx context.Context, now time.Time) {
 	err := q.c.store.Update(ctx, func(tx *store.Tx) error {
 		moves = nil
 		for _, r := range changed {
-			j, err := tx.JobForUpdate(r.id)
+			j, err := tx.JobForUpdate(r.org, r.id)
 			if err != nil || j.Status != work.Queued || j.Wait == r.wait {
 				continue
 			}
@@ -72,7 +73,7 @@ func (q *queue) reasons(now time.Time) []reason {
 			if !ok || wait == e.wait || q.offers[e.id] != nil {
 				continue
 			}
-			if changed = append(changed, reason{e.id, wait}); len(changed) == reasonsAtOnce {
+			if changed = append(changed, reason{e.org, e.id, wait}); len(changed) == reasonsAtOnce {
 				q.wake()
 				return changed
 			}

@@ -202,12 +202,3 @@ func (a *Archive) span(i int) (n int, bytes int64) {
 	}
 	return n, bytes
 }
-
-// ReadArchive opens an archive of that size and reads from it once: see Archive.Read.
-func ReadArchive(r io.ReaderAt, size int64, after int64, limit int) ([]LogLine, error) {
-	a, err := OpenArchive(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return a.Read(after, limit)
-}

@@ -76,7 +76,7 @@ func (y yard) queue(b *testing.B, n int) []string {
 // claim does what a Server does when an Instance accepts an Offer.
 func (y yard) claim(id string) error {
 	return y.Update(context.Background(), func(tx *store.Tx) error {
-		j, err := tx.JobForUpdate(id)
+		j, err := tx.JobForUpdate(y.org, id)
 		if err != nil {
 			return err
 		}

@@ -168,7 +168,7 @@ func writeForEver(s *store.Store, org string) error {
 			if next, _, err = tx.AppendLog(j.ID, 1, 0, next, []work.Record{record}); err != nil {
 				return err
 			}
-			stored, err := tx.JobForUpdate(j.ID)
+			stored, err := tx.JobForUpdate(j.OrganizationID, j.ID)
 			if err != nil {
 				return err
 			}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"legwork/internal/fault"
 )
 
 // Instance is one connected (or once connected) Runner process of a Runner record.
@@ -62,12 +60,12 @@ func (tx *Tx) Instances(org, runnerID string) ([]Instance, error) {
 
 // InstanceByName finds an Instance of a Runner, locked until the end of an Update. The name is locked even where there is no
 // Instance yet, so that of two that come at once one creates it and the other finds it.
-func (tx *Tx) InstanceByName(runnerID, name string) (Instance, error) {
+func (tx *Tx) InstanceByName(org, runnerID, name string) (Instance, error) {
 	if err := tx.lock("instance " + runnerID + " " + name); err != nil {
 		return Instance{}, err
 	}
 	return need(tx, absent("Instance", "instance", name), scanInstance,
-		selectInstance+" WHERE runner_id = $1 AND name = $2"+tx.forUpdate(), runnerID, name)
+		selectInstance+" WHERE runner_id = $1 AND name = $2 AND org = $3"+tx.forUpdate(), runnerID, name, org)
 }
 
 // Instance finds an Instance by its id.
@@ -126,20 +124,7 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// DeleteInstance deletes an Instance that is not connected; a connected one is a fault.Conflict.
-func (tx *Tx) DeleteInstance(org, id string) error {
-	i, err := tx.Instance(org, id)
-	if err != nil {
-		return err
-	}
-	if i.Connected {
-		return fault.New(fault.Conflict, "instance_connected", "the Instance %q is connected", i.Name).WithHint("stop its Runner first")
-	}
-	_, err = tx.exec("DELETE FROM instances WHERE org = $1 AND id = $2 AND NOT connected", org, id)
-	return err
-}
-
-// TouchInstances writes LastSeen of many Sessions at once.
+// TouchInstances writes LastSeen of many Sessions at once, of all Organizations.
 func (tx *Tx) TouchInstances(sessionIDs []string, at time.Time) error {
 	const most = 256
 	for len(sessionIDs) > 0 {

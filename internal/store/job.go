@@ -126,12 +126,12 @@ func (tx *Tx) Job(org, idOrNumber string) (*work.Job, error) {
 	return need(tx, missing, scanJob, selectJob+" WHERE org = $1 AND id = $2", org, idOrNumber)
 }
 
-// JobForUpdate is Job by id, locked until the end of the transaction; any Organization.
-func (tx *Tx) JobForUpdate(id string) (*work.Job, error) {
-	return need(tx, absent("Job", "job", id), scanJob, selectJob+" WHERE id = $1"+tx.forUpdate(), id)
+// JobForUpdate is Job by id, locked until the end of the transaction.
+func (tx *Tx) JobForUpdate(org, id string) (*work.Job, error) {
+	return need(tx, absent("Job", "job", id), scanJob, selectJob+" WHERE id = $1 AND org = $2"+tx.forUpdate(), id, org)
 }
 
-// SaveJob writes what Next changed.
+// SaveJob writes what Next changed, of a Job that JobForUpdate gave.
 func (tx *Tx) SaveJob(j *work.Job) error {
 	doc, err := document(j)
 	if err != nil {
@@ -170,7 +170,7 @@ func (tx *Tx) ClaimJob(j *work.Job) (ok bool, err error) {
 	return n == 1, err
 }
 
-// JobSnapshot gets what a Job was created with.
+// JobSnapshot gets what a Job was created with. The Job is one that was found in its Organization.
 func (tx *Tx) JobSnapshot(jobID string) (s JobSnapshot, err error) {
 	doc, err := need(tx, absent("Job", "job", jobID), value[[]byte], "SELECT doc FROM job_snapshots WHERE job_id = $1", jobID)
 	if err != nil {
@@ -182,7 +182,8 @@ func (tx *Tx) JobSnapshot(jobID string) (s JobSnapshot, err error) {
 	return s, nil
 }
 
-// RenewLeases moves the lease of those Jobs that are still held by one under that attempt.
+// RenewLeases moves the lease of those Jobs that are still held by one under that attempt, of all Organizations: the Server says
+// which, of its own knowledge of its Sessions.
 func (tx *Tx) RenewLeases(refs []JobRef, until time.Time) error {
 	const most = 64
 	for len(refs) > 0 {

@@ -62,57 +62,34 @@ func (tx *Tx) QueuedJobs(limit int) ([]*work.Job, error) {
 }
 
 // BoundJobs gives the Jobs that are bound to an Instance, oldest first.
-func (tx *Tx) BoundJobs(instanceID string) ([]*work.Job, error) {
-	return list(tx, scanJob, selectJob+" WHERE phase = 1 AND instance_id = $1 ORDER BY number", instanceID)
+func (tx *Tx) BoundJobs(org, instanceID string) ([]*work.Job, error) {
+	return list(tx, scanJob, selectJob+" WHERE phase = 1 AND instance_id = $1 AND org = $2 ORDER BY number", instanceID, org)
 }
 
 // ModuleBusy gives the Job that is bound for the Module, or nil. In an Update the Module's queue and Binding
 // stay as they are until its end, as far as others ask first, too.
-func (tx *Tx) ModuleBusy(moduleID string) (*work.Job, error) {
+func (tx *Tx) ModuleBusy(org, moduleID string) (*work.Job, error) {
 	if err := tx.lock("module " + moduleID); err != nil {
 		return nil, err
 	}
-	j, _, err := find(tx, scanJob, selectJob+" WHERE phase = 1 AND module_id = $1", moduleID)
+	j, _, err := find(tx, scanJob, selectJob+" WHERE phase = 1 AND module_id = $1 AND org = $2", moduleID, org)
 	return j, err
 }
 
 // QueuedOf gives the oldest queued Job of the Module with the same action, or nil. It locks as ModuleBusy does.
-func (tx *Tx) QueuedOf(moduleID string, a work.Action) (*work.Job, error) {
+func (tx *Tx) QueuedOf(org, moduleID string, a work.Action) (*work.Job, error) {
 	if err := tx.lock("module " + moduleID); err != nil {
 		return nil, err
 	}
-	j, _, err := find(tx, scanJob, selectJob+" WHERE phase = 0 AND module_id = $1 AND action = $2 ORDER BY queued_at, number LIMIT 1",
-		moduleID, string(a))
+	j, _, err := find(tx, scanJob, selectJob+" WHERE phase = 0 AND module_id = $1 AND action = $2 AND org = $3 ORDER BY queued_at, number LIMIT 1",
+		moduleID, string(a), org)
 	return j, err
 }
 
-// DueJobs gives bound Jobs whose lease, recovery window or approval window is over, the longest over first. limit is at
+// DueJobs gives bound Jobs whose lease, recovery window or approval window is over, the longest over first, of all Organizations. limit is at
 // most 1000, 0 = 1000.
 func (tx *Tx) DueJobs(now time.Time, limit int) ([]*work.Job, error) {
 	return list(tx, scanJob, selectJob+" WHERE due_at <= $1 ORDER BY due_at LIMIT $2", micros(now), bounded(limit, 1000, 1000))
-}
-
-// CountJobs counts the Jobs of an Organization by status; a status without Jobs is missing.
-func (tx *Tx) CountJobs(org string) (map[work.Status]int, error) {
-	type count struct {
-		status work.Status
-		n      int
-	}
-	scan := func(r row) (c count, err error) {
-		err = r.Scan(&c.status, &c.n)
-		return c, err
-	}
-	counts := map[work.Status]int{}
-	for _, condition := range []string{"phase < 2", "phase = 2"} { // one index each
-		all, err := list(tx, scan, "SELECT status, count(*) FROM jobs WHERE org = $1 AND "+condition+" GROUP BY status", org)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range all {
-			counts[c.status] += c.n
-		}
-	}
-	return counts, nil
 }
 
 // CountOpenJobs counts the Jobs that are not over, of all Organizations, by status; a status without Jobs is missing.

@@ -121,7 +121,7 @@ func (tx *Tx) LogHeads(job string, attempt int) ([]LogHead, error) {
 	return all, err
 }
 
-// LogState tells where a Job's log lies; for a Job without a log it is zero.
+// LogState tells where a Job's log lies, of a Job that was found in its Organization, as for all that is about logs; for a Job without a log it is zero.
 func (tx *Tx) LogState(job string) (LogState, error) {
 	l, _, err := find(tx, scanLogRow, selectLog, job)
 	return l.LogState, err

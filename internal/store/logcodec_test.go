@@ -191,7 +191,11 @@ func FuzzArchive(f *testing.F) {
 	f.Add(archiveOf(f, 0, 1), int64(0))
 	f.Add(archiveOf(f, 10, 3), int64(4))
 	f.Fuzz(func(t *testing.T, data []byte, after int64) {
-		lines, err := ReadArchive(bytes.NewReader(data), int64(len(data)), after, 100)
+		a, err := OpenArchive(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return
+		}
+		lines, err := a.Read(after, 100)
 		if err != nil {
 			return
 		}

@@ -134,7 +134,7 @@ func (tx *Tx) PutCredential(c *Credential) error {
 	return nil
 }
 
-// Credentials gives the Credentials of a Service principal, oldest first.
+// Credentials gives the Credentials of a Service principal that was found in its Organization, oldest first.
 func (tx *Tx) Credentials(principalID string) ([]Credential, error) {
 	scan := func(r row) (c Credential, err error) {
 		dest, times := credentialDest(&c)

@@ -1,8 +1,11 @@
 // Package store keeps the truth: every record and every state change, in transactions, in SQLite or
 // PostgreSQL. It holds all SQL of the program, in one implementation for both dialects.
 //
-// Work is done in a Tx, inside Update or View. A Tx carries one fixed Now. Every query is scoped by
-// Organization. What is not there is a fault.NotFound; a broken uniqueness is a fault.Conflict.
+// Work is done in a Tx, inside Update or View. A Tx carries one fixed Now. What finds a record by what somebody else said (an id,
+// a number, a name) takes the Organization and finds nothing beyond it. Two kinds of functions take none: those on what belongs to a
+// record that was found so (the snapshot, Inputs and log of a Job, the Credentials of a Service principal), which take its id; and the
+// Server's own, which go over all Organizations and say so (the queue, leases, what is due or old, Sessions, Servers,
+// CredentialByHash, with which a login begins). What is not there is a fault.NotFound; a broken uniqueness is a fault.Conflict.
 //
 // SQLite has one writer: Updates that meet run one after the other in one transaction and share its
 // commit (group.go). PostgreSQL runs every Update in a transaction of its own at READ COMMITTED, so what was

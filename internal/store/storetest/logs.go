@@ -243,7 +243,11 @@ func archives(t *testing.T, w *world) {
 	w.update(func(tx *store.Tx) error { return tx.ArchiveLog(j.ID, "logs/2", end, end) })
 	same(t, "left here", len(w.readAll(j.ID, 0, 0)), 0)
 	lateLog(t, w)
-	got, err := store.ReadArchive(bytes.NewReader(second.Bytes()), int64(second.Len()), 4990, 3000)
+	archive, err := store.OpenArchive(bytes.NewReader(second.Bytes()), int64(second.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := archive.Read(4990, 3000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/store"
+	"legwork/internal/work"
 )
 
 func transactions(t *testing.T, w *world) {
@@ -214,9 +215,9 @@ func tenants(t *testing.T, w *world) {
 		same(t, "jobs", len(all), 0)
 		modules, modulesErr := tx.Modules(a.org.ID, store.ModuleFilter{StackID: b.stack.ID})
 		same(t, "modules by the other's Stack", len(modules), 0)
-		counts, countErr := tx.CountJobs(a.org.ID)
-		same(t, "counts", len(counts), 0)
-		return errors.Join(err, moduleErr, jobsErr, modulesErr, countErr)
+		queued, queuedErr := tx.QueuedOf(a.org.ID, b.vpc.ID, work.Apply)
+		same(t, "a Job of the other's Module is found", queued != nil, false)
+		return errors.Join(err, moduleErr, jobsErr, modulesErr, queuedErr)
 	})
 	theirs := catalog.Identity{OrganizationID: a.org.ID}
 	for what, fn := range map[string]func(tx *store.Tx) error{
@@ -225,6 +226,7 @@ func tenants(t *testing.T, w *world) {
 		"Module by id":    func(tx *store.Tx) error { _, err := tx.Module(a.org.ID, b.vpc.ID); return err },
 		"Runner by id":    func(tx *store.Tx) error { _, err := tx.Runner(a.org.ID, b.runner.ID); return err },
 		"Job by id":       func(tx *store.Tx) error { _, err := tx.Job(a.org.ID, job.ID); return err },
+		"Job for update":  func(tx *store.Tx) error { _, err := tx.JobForUpdate(a.org.ID, job.ID); return err },
 		"Job by number":   func(tx *store.Tx) error { _, err := tx.Job(a.org.ID, "1"); return err },
 		"deleting a Module": func(tx *store.Tx) error {
 			return tx.DeleteModule(a.org.ID, b.vpc.ID)

@@ -21,7 +21,7 @@ func instances(t *testing.T, w *world) {
 	w.update(func(tx *store.Tx) error { return tx.PutInstance(&i) })
 	t.Run("read back", func(t *testing.T) {
 		w.view(func(tx *store.Tx) error {
-			got, err := tx.InstanceByName(runner, "host")
+			got, err := tx.InstanceByName(org, runner, "host")
 			sameText(t, "by name", got, i)
 			byID, idErr := tx.Instance(org, i.ID)
 			sameText(t, "by id", byID, i)
@@ -38,10 +38,11 @@ func instances(t *testing.T, w *world) {
 		w.fails(fault.Conflict, "a second one", func(tx *store.Tx) error { return tx.PutInstance(&twin) })
 		twin.OrganizationID, twin.RunnerID, twin.SessionID = w.b.org.ID, w.b.runner.ID, "s2"
 		w.update(func(tx *store.Tx) error { return tx.PutInstance(&twin) })
-		w.fails(fault.Conflict, "deleting a connected one", func(tx *store.Tx) error { return tx.DeleteInstance(w.b.org.ID, twin.ID) })
+		w.fails(fault.NotFound, "out of another Organization", func(tx *store.Tx) error {
+			_, err := tx.InstanceByName(org, w.b.runner.ID, twin.Name)
+			return err
+		})
 		w.update(func(tx *store.Tx) error { return tx.EndSession("s2", tx.Now()) })
-		w.fails(fault.NotFound, "deleting out of another Organization", func(tx *store.Tx) error { return tx.DeleteInstance(org, twin.ID) })
-		w.update(func(tx *store.Tx) error { return tx.DeleteInstance(w.b.org.ID, twin.ID) })
 	})
 	get := func() (got store.Instance) {
 		w.view(func(tx *store.Tx) (err error) { got, err = tx.Instance(org, i.ID); return err })
