@@ -184,3 +184,39 @@ func TestThreeJobsOverAnUpgrade(t *testing.T) {
 		}
 	}
 }
+
+// TestInputsChangeBetweenPlanAndApply: an output that the Job takes changes after its plan was made and the Runner starts anew. The plan
+// is applied with what it was made with, and what the Job knew as a secret stays masked.
+func TestInputsChangeBetweenPlanAndApply(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, quick...)
+	r := s.StartRunner("edge-1", func(s map[string]any) { s["Runner"].(map[string]any)["Capacity"] = 2 })
+	dir := t.TempDir()
+	base := func(secret string) string {
+		return tofu(fmt.Sprintf("output \"password\" {\n  value = %q\n  sensitive = true\n}", secret))
+	}
+	declare(s, "base", base("first-secret"))
+	s.Ends(s.Submit("apply", "s/n/base"), work.Succeeded)
+	gate := fmt.Sprintf("touch %[1]s/begun; until [ -e %[1]s/gate ]; do read -rt 0.05 <> <(:) || :; done", dir)
+	declare(s, "m", tofu("variable \"pass\" {}\nresource \"terraform_data\" \"x\" {\n  input = nonsensitive(sha256(var.pass))\n}")+
+		"trigger_on_upstream_output_changed: false\n"+
+		"inputs: [{name: pass, from: output, module: base, output: password}]\n"+
+		"hooks: [{task: apply, phase: before, script: '"+gate+"'}, {task: apply, phase: after, script: 'echo it is first-secret'}]\n")
+	id := s.Submit("apply", "s/n/m")
+	harness.Eventually(t, "the apply has begun", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "begun"))
+		return err == nil
+	})
+	declare(s, "base", base("second-secret"))
+	s.Ends(s.Submit("apply", "s/n/base"), work.Succeeded)
+	r.Kill()
+	if err := os.WriteFile(filepath.Join(dir, "gate"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Start()
+	s.Ends(id, work.Succeeded)
+	log := s.Do("job", "logs", id)
+	if strings.Contains(log, "first-secret") || !strings.Contains(log, "it is ") {
+		t.Fatalf("log:\n%s", log)
+	}
+}
