@@ -29,7 +29,7 @@ type LogLine struct {
 type LogPage struct {
 	Lines    []LogLine `json:"lines" nullable:"false"`
 	Last     int64     `json:"last" doc:"Position of the last line that is stored."`
-	Complete bool      `json:"complete" doc:"The Job is over and nothing will follow last."`
+	Complete bool      `json:"complete" doc:"The Job is over. Nothing follows last, unless an Instance that was lost comes back with what it still has of the log."`
 }
 
 // Data gives the bytes of the line, without its end.
