@@ -135,11 +135,13 @@ func (s *session) adopt(j *work.Job, acks []wire.StepLog, direct bool) {
 // mayDestroy tells whether a finished Step may be a destroy.
 func (l *lane) mayDestroy() bool { return l.action == "" || l.action == work.Destroy }
 
-// finish waits until all that came in is stored, and takes nothing more.
+// finish waits until all that came in is stored, and takes nothing more. It may be called twice.
 func (s *session) finish() {
 	s.mu.Lock()
-	s.ended = true
-	close(s.closing)
+	if !s.ended {
+		s.ended = true
+		close(s.closing)
+	}
 	s.mu.Unlock()
 	s.lanesWG.Wait()
 	s.mu.Lock()
