@@ -394,6 +394,9 @@ func (s *Server) StartRunner(name string, change ...RunnerSettings) *Runner {
 	return r
 }
 
+// SetEnv adds variables to the environment of the Runner's process.
+func (r *Runner) SetEnv(env ...string) { r.env = append(r.env, env...) }
+
 // SetFolder gives the Runner another working directory, as a new host would.
 func (r *Runner) SetFolder(dir string) {
 	r.edit(r.Config, func(m map[string]any) {
