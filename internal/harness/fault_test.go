@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"legwork/internal/harness"
 	"legwork/internal/work"
@@ -206,4 +207,24 @@ func TestInPlaceUpgradeOfTheRunner(t *testing.T) {
 	open()
 	s.Ends(job, work.Succeeded)
 	complete(t, s, job)
+}
+
+// TestDrainedRunnerLeavesNothingBehind stops an idle Runner: its keeper goes with it at once, since it keeps nothing.
+func TestDrainedRunnerLeavesNothingBehind(t *testing.T) {
+	s := harness.StartServer(t)
+	r := s.StartRunner("edge-1")
+	declare(s, "m", script("echo hello"))
+	s.Ends(s.Submit("run", "s/n/m"), work.Succeeded)
+	if !r.KeeperLives() {
+		t.Fatal("there is no keeper while the runner is there")
+	}
+	r.Signal(syscall.SIGTERM)
+	if status := r.Wait(); status != 0 {
+		t.Fatalf("status %d: %s", status, r.Output())
+	}
+	begin := time.Now()
+	harness.Eventually(t, "the keeper is gone", func() bool { return !r.KeeperLives() })
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Fatalf("the keeper left only after %s", took)
+	}
 }

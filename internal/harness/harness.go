@@ -462,6 +462,9 @@ func (r *Runner) Online() {
 	})
 }
 
+// KeeperLives tells whether a keeper of the Runner's host is there.
+func (r *Runner) KeeperLives() bool { return len(keeperPIDs(r.Dir)) > 0 }
+
 // EndKeeper ends the keeper of the Runner's host with everything that it keeps, as a host that goes down would.
 func (r *Runner) EndKeeper() {
 	for _, pid := range keeperPIDs(r.Dir) {

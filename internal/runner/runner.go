@@ -93,10 +93,28 @@ func (r *Runner) Run(ctx context.Context) error {
 	err = r.stayConnected(ctx)
 	r.leave()
 	r.tasks.Wait()
-	if r.keeper != nil {
-		_ = r.keeper.Close()
-	}
+	r.dismissKeeper()
 	return err
+}
+
+// dismissKeeper parts from the keeper. After a drain it has nothing to wait for and is asked to go at once; else it
+// goes on with what it keeps.
+func (r *Runner) dismissKeeper() {
+	if r.keeper == nil {
+		return
+	}
+	if r.isDraining() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = r.keeper.Retire(ctx) // it leaves by itself a little later, too
+	}
+	_ = r.keeper.Close()
+}
+
+func (r *Runner) isDraining() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.draining
 }
 
 // warmKeeper has the keeper there before the first Job needs it, once a Server has taken the Runner.
