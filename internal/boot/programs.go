@@ -11,6 +11,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/cli"
 	"legwork/internal/fault"
+	"legwork/internal/runner"
 )
 
 // Programs gives the command line what it starts.
@@ -56,8 +57,7 @@ func startRunner(ctx context.Context, o cli.StartOptions, log io.Writer) error {
 // program that it starts inherits them.
 func forgetSettings() {
 	for _, entry := range os.Environ() {
-		name, _, _ := strings.Cut(entry, "=")
-		if upper := strings.ToUpper(name); strings.HasPrefix(upper, "LEGWORK_") || strings.HasPrefix(upper, "RUNNER__") {
+		if name, _, _ := strings.Cut(entry, "="); runner.IsSetting(name) {
 			_ = os.Unsetenv(name)
 		}
 	}

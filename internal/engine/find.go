@@ -71,3 +71,18 @@ func (v *Versions) Of(ctx context.Context, path string, ask func(ctx context.Con
 	v.known[path] = knownVersion{modified: info.ModTime(), size: info.Size(), version: version}
 	return version, nil
 }
+
+// Find looks for one of an engine's programs in dirs first, then on PATH, and gives it with its version; ask is as in Of.
+// It returns a fault.NotFound with code "engine_missing", or a fault.Failed with code "engine_broken".
+func (v *Versions) Find(ctx context.Context, engine string, programs, dirs []string, ask func(ctx context.Context, path string) (string, error)) (Tool, error) {
+	path, ok := LookUp(programs, dirs)
+	if !ok {
+		return Tool{}, Missing(engine, programs)
+	}
+	version, err := v.Of(ctx, path, ask)
+	if err != nil {
+		return Tool{}, fault.New(fault.Failed, "engine_broken", "%s at %s does not say its version", engine, path).
+			WithHint("run %s version on the Runner's host", path).WithCause(err)
+	}
+	return Tool{Path: path, Version: version}, nil
+}

@@ -48,16 +48,7 @@ func New() *Engine { return &Engine{} }
 
 // Find looks for the program and asks it for its version.
 func (e *Engine) Find(ctx context.Context, dirs []string) (engine.Tool, error) {
-	path, ok := engine.LookUp([]string{"pulumi"}, dirs)
-	if !ok {
-		return engine.Tool{}, engine.Missing(string(catalog.Pulumi), []string{"pulumi"})
-	}
-	version, err := e.versions.Of(ctx, path, askVersion)
-	if err != nil {
-		return engine.Tool{}, fault.New(fault.Failed, "engine_broken", "pulumi at %s does not say its version", path).
-			WithHint("run %s version on the Runner's host", path).WithCause(err)
-	}
-	return engine.Tool{Path: path, Version: version}, nil
+	return e.versions.Find(ctx, string(catalog.Pulumi), []string{"pulumi"}, dirs, askVersion)
 }
 
 func askVersion(ctx context.Context, path string) (string, error) {

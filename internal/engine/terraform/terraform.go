@@ -67,16 +67,7 @@ func New(name catalog.Engine, programs ...string) *Engine {
 
 // Find looks for the program and asks it for its version.
 func (e *Engine) Find(ctx context.Context, dirs []string) (engine.Tool, error) {
-	path, ok := engine.LookUp(e.programs, dirs)
-	if !ok {
-		return engine.Tool{}, engine.Missing(string(e.name), e.programs)
-	}
-	version, err := e.versions.Of(ctx, path, askVersion)
-	if err != nil {
-		return engine.Tool{}, fault.New(fault.Failed, "engine_broken", "%s at %s does not say its version", e.name, path).
-			WithHint("run %s version on the Runner's host", path).WithCause(err)
-	}
-	return engine.Tool{Path: path, Version: version}, nil
+	return e.versions.Find(ctx, string(e.name), e.programs, dirs, askVersion)
 }
 
 // askVersion reads version -json. It runs in the root folder, where no code lies that it would look at.
