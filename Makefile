@@ -39,6 +39,22 @@ test: ## Run all tests with the race detector, after installing what they need
 bench: build ## Measure speed and memory, and print each figure beside its limit
 	scripts/bench.sh
 
+SOAK      ?= 5m
+SOAK_SEED ?= 0
+
+.PHONY: soak
+soak: build ## Do random harm to a fleet of real Runners for SOAK (5m), then audit; SOAK_SEED repeats its choice
+	@tofu=$$(scripts/engines.sh opentofu) && terraform=$$(scripts/engines.sh terraform) && set -x && \
+	LEGWORK_TEST_TOFU="$$tofu" LEGWORK_TEST_TERRAFORM="$$terraform" LEGWORK_TEST_BINARY="$$PWD/bin/legwork" \
+	go test -count=1 -tags soak -run '^TestSoak$$' -timeout 0 -v ./internal/harness -args -soak.for=$(SOAK) -soak.seed=$(SOAK_SEED)
+
+.PHONY: shots
+shots: ## Take pictures of every page of the dashboard into bin/shots
+	scripts/prerequisites.sh
+	rm -rf bin/shots
+	LEGWORK_SHOTS=$(CURDIR)/bin/shots go test -count=1 -run '^TestShots$$' ./internal/web
+	@ls bin/shots
+
 .PHONY: generate
 generate: ## Make all generated files again
 	go generate ./...

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests and checks need of the system and is not there: git, a C compiler (for the race
-# detector), PostgreSQL, sshd, shellcheck. That needs root and apt; without them it says what is missing.
+# detector), PostgreSQL, sshd, sudo, Ansible, Chromium, shellcheck. That needs root and apt; without them it says what is missing.
 # It starts no service: the tests run their own in temporary folders.
 set -euo pipefail
 
@@ -20,7 +20,10 @@ need make -- command -v make
 need gcc libc6-dev -- compiler_there
 need postgresql -- postgres_there
 need openssh-server -- sshd_there
+need sudo -- command -v sudo
 need openssh-client -- command -v ssh-keygen
+need chromium -- command -v chromium
+need ansible-core -- command -v ansible-playbook
 need shellcheck -- command -v shellcheck
 
 [[ ${#missing[@]} -gt 0 ]] || exit 0

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // schedules have time zones, and a bare container has no table of them; 0.4 MB
 
 	"legwork/internal/boot"
 	"legwork/internal/cli"

@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -27,7 +26,10 @@ import (
 // Settings are what New needs besides the database.
 type Settings struct {
 	Dir           string        // the Server's data folder: master-key and admin-token lie here
+	MasterKeyFile string        // where the master key is instead; "" = master-key in Dir
 	TokenLifetime time.Duration // of what Issue hands out; 0 = 15 minutes
+
+	RegistrationToken string // with which any number of Runners may register themselves; "" = none
 }
 
 const (
@@ -51,6 +53,8 @@ type Access struct {
 	wrongOfPair   *limiter // failed attempts, by client id and address
 	wrongOfRemote *limiter // failed attempts, by address
 
+	people *people // who logs in with a password or a browser
+
 	touchMu sync.Mutex
 	touched map[string]time.Time // Credential id -> last use not written yet
 }
@@ -64,10 +68,11 @@ func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logg
 	if err := os.MkdirAll(settings.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
-	if err := needMasterKey(ctx, st, settings.Dir); err != nil {
+	master := MasterKeyPath(settings.Dir, settings.MasterKeyFile)
+	if err := needMasterKey(ctx, st, master); err != nil {
 		return nil, err
 	}
-	sealer, err := OpenSealer(settings.Dir)
+	sealer, err := OpenSealer(ctx, st, master)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +83,7 @@ func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logg
 		wrongOfPair:   newLimiter(rate.Every(2*time.Second), 10, 10_000),
 		wrongOfRemote: newLimiter(5, 200, 10_000),
 		touched:       map[string]time.Time{},
+		people:        newPeople(),
 	}
 	if a.signing, err = a.signingKey(ctx); err != nil {
 		return nil, err
@@ -93,6 +99,12 @@ func (a *Access) Sealer() *Sealer { return a.sealer }
 
 // Run writes down from time to time when each Credential was last used. It returns nil when ctx ends.
 func (a *Access) Run(ctx context.Context) error {
+	keys := make(chan struct{})
+	go func() {
+		defer close(keys)
+		_ = a.sealer.Run(ctx, a.log)
+	}()
+	defer func() { <-keys }()
 	tick := time.NewTicker(touchPeriod)
 	defer tick.Stop()
 	for {
@@ -101,6 +113,8 @@ func (a *Access) Run(ctx context.Context) error {
 			if err := a.writeTouched(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn("last use of credentials not written", "error", err)
 			}
+			a.dropGone(ctx)
+			a.pruneSessions(ctx)
 		case <-ctx.Done():
 			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
@@ -136,10 +150,9 @@ func (a *Access) writeTouched(ctx context.Context) error {
 	})
 }
 
-// needMasterKey refuses a folder without the master key when the database was made with one: no other is made, which
+// needMasterKey refuses a place without the master key when the database was made with one: no other is made, which
 // could be taken for it later.
-func needMasterKey(ctx context.Context, st *store.Store, dir string) error {
-	path := filepath.Join(dir, masterKeyFile)
+func needMasterKey(ctx context.Context, st *store.Store, path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -154,7 +167,7 @@ func needMasterKey(ctx context.Context, st *store.Store, dir string) error {
 		return fmt.Errorf("look for the key that signs tokens: %w", err)
 	}
 	return fault.New(fault.Invalid, "master_key_wrong", "the master key of this database is not there: %s", path).
-		WithHint("put the file master-key of the Server that made the database into this data folder, from its backup or from another Server")
+		WithHint("put the file master-key of the Server that made the database there, from its backup or from another Server")
 }
 
 // signingKey reads the key that signs tokens, or makes it. It lies sealed in the database, so that all
@@ -175,8 +188,7 @@ func (a *Access) signingKey(ctx context.Context) ([]byte, error) {
 	}
 	key, err := a.sealer.Open(sealed, []byte(signingKeyName))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "master_key_wrong", "the master key in %s is not the one of this database", a.settings.Dir).
-			WithHint("put the file master-key of the Server that made the database into this data folder").WithCause(err)
+		return nil, wrongMaster(a.sealer.path).WithCause(err)
 	}
 	return key, nil
 }

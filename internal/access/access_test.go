@@ -17,6 +17,8 @@ import (
 	"legwork/internal/store"
 )
 
+var quiet = slog.New(slog.DiscardHandler)
+
 func openStore(t *testing.T) *store.Store {
 	t.Helper()
 	st, err := store.Open(context.Background(), filepath.Join(t.TempDir(), "legwork.db"), slog.New(slog.DiscardHandler))
@@ -102,7 +104,7 @@ func TestFirstStartAfterACrash(t *testing.T) {
 func TestServersOfOneDatabaseStartAtOnce(t *testing.T) {
 	st := openStore(t)
 	key := t.TempDir()
-	if _, err := OpenSealer(key); err != nil {
+	if _, err := makeMasterKey(filepath.Join(key, masterKeyFile)); err != nil {
 		t.Fatal(err)
 	}
 	master, _ := os.ReadFile(filepath.Join(key, masterKeyFile))
@@ -130,7 +132,7 @@ func TestServersOfOneDatabaseStartAtOnce(t *testing.T) {
 		t.Errorf("%d admin tokens", tokens)
 	}
 	empty, other := t.TempDir(), t.TempDir()
-	if _, err := OpenSealer(other); err != nil {
+	if _, err := makeMasterKey(filepath.Join(other, masterKeyFile)); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{empty, other} {
@@ -150,7 +152,7 @@ func runnerPrincipal(t *testing.T, st *store.Store, client string) (store.Servic
 	var p store.ServicePrincipal
 	var c store.Credential
 	err := st.Update(context.Background(), func(tx *store.Tx) error {
-		org, err := tx.OrganizationByName(defaultOrganization)
+		org, err := tx.OrganizationByName(DefaultOrganization)
 		if err != nil {
 			return err
 		}
@@ -195,7 +197,7 @@ func TestIssueAndAuthenticate(t *testing.T) {
 	}
 	var stored []store.Credential
 	if err := st.View(ctx, func(tx *store.Tx) (err error) {
-		stored, err = tx.Credentials(p.ID)
+		stored, err = tx.Credentials(p.OrganizationID, p.ID)
 		return err
 	}); err != nil || len(stored) != 1 || stored[0].ID != c.ID || stored[0].LastUsedAt.IsZero() {
 		t.Errorf("last use: %+v %v", stored, err)

@@ -105,7 +105,7 @@ func (a *Access) ofToken(ctx context.Context, token string, hash []byte) (actor 
 		return actor, until, expiredToken()
 	}
 	a.touch(credential.ID)
-	return actorOf(principal), credential.ExpiresAt, nil
+	return actorOf(principal, credential), credential.ExpiresAt, nil
 }
 
 // ofSigned takes a token that a Server of this database signed. The Credential that it was had with must still be there.
@@ -139,15 +139,15 @@ func (a *Access) ofSigned(ctx context.Context, token string) (actor catalog.Acto
 	if !credential.ExpiresAt.IsZero() && credential.ExpiresAt.Before(until) {
 		until = credential.ExpiresAt
 	}
-	return actorOf(principal), until, nil
+	return actorOf(principal, credential), until, nil
 }
 
 func over(c store.Credential, now time.Time) bool {
 	return !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt)
 }
 
-func actorOf(p store.ServicePrincipal) catalog.Actor {
-	return catalog.Actor{OrganizationID: p.OrganizationID, ID: p.ID, Name: p.Name, Role: catalog.Role(p.Role)}
+func actorOf(p store.ServicePrincipal, c store.Credential) catalog.Actor {
+	return catalog.Actor{OrganizationID: p.OrganizationID, ID: p.ID, Name: p.Name, Role: catalog.Role(p.Role), CredentialID: c.ID}
 }
 
 // actorCache remembers for a moment who a token belongs to, by the token's hash, so that a busy client costs

@@ -15,10 +15,12 @@ import (
 	"legwork/internal/store"
 )
 
+// DefaultOrganization is the name of the Organization that a Server starts with.
+const DefaultOrganization = "default"
+
 const (
-	defaultOrganization = "default"
-	adminName           = "admin"
-	adminTokenFile      = "admin-token"
+	adminName      = "admin"
+	adminTokenFile = "admin-token"
 )
 
 // firstStart makes the Organization "default" with its admin, unless it is there. The token is on the disk
@@ -52,7 +54,7 @@ func (a *Access) firstStart(ctx context.Context) error {
 // all removed is there: its hash is empty, not nil.
 func (a *Access) adminHash(ctx context.Context) (hash []byte, err error) {
 	err = a.store.View(ctx, func(tx *store.Tx) error {
-		org, err := tx.OrganizationByName(defaultOrganization)
+		org, err := tx.OrganizationByName(DefaultOrganization)
 		if err != nil {
 			return err
 		}
@@ -61,7 +63,7 @@ func (a *Access) adminHash(ctx context.Context) (hash []byte, err error) {
 			return err
 		}
 		hash = []byte{}
-		credentials, err := tx.Credentials(admin.ID)
+		credentials, err := tx.Credentials(admin.OrganizationID, admin.ID)
 		for _, c := range credentials {
 			if c.Kind == "token" {
 				hash = c.Hash
@@ -76,9 +78,9 @@ func (a *Access) adminHash(ctx context.Context) (hash []byte, err error) {
 }
 
 func createAdmin(tx *store.Tx, hash []byte) error {
-	org, err := tx.OrganizationByName(defaultOrganization)
+	org, err := tx.OrganizationByName(DefaultOrganization)
 	if fault.Is(err, fault.NotFound) {
-		org, err = tx.CreateOrganization(defaultOrganization)
+		org, err = tx.CreateOrganization(DefaultOrganization)
 	}
 	if err != nil {
 		return err

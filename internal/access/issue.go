@@ -33,24 +33,30 @@ const maxCredentialLength = 512
 // and the same effort whatever is wrong; only who has a secret that exists learns what does not fit it.
 // Too many attempts are fault.RateLimited.
 func (a *Access) Issue(ctx context.Context, login Login) (Token, error) {
+	principal, credential, err := a.admit(ctx, login)
+	if err != nil {
+		return Token{}, err
+	}
+	return a.sign(principal, credential, a.now())
+}
+
+// admit checks client credentials within the limits of attempts.
+func (a *Access) admit(ctx context.Context, login Login) (principal store.ServicePrincipal, credential string, err error) {
 	now := a.now()
 	pair := login.ClientID + "\x00" + login.Address
 	if len(login.ClientID) > maxCredentialLength || len(login.ClientSecret) > maxCredentialLength {
-		return Token{}, wrongLogin()
+		return principal, "", wrongLogin()
 	}
 	if !a.clients.allow(login.ClientID, now) || a.wrongOfPair.empty(pair, now) || a.wrongOfRemote.empty(login.Address, now) {
-		return Token{}, fault.New(fault.RateLimited, "too_many_attempts", "too many attempts to log in").
+		return principal, "", fault.New(fault.RateLimited, "too_many_attempts", "too many attempts to log in").
 			WithHint("check the client id and secret, wait a few seconds and try again")
 	}
-	principal, credential, err := a.check(ctx, login)
+	principal, credential, err = a.check(ctx, login)
 	if fault.Is(err, fault.Unauthenticated) {
 		a.wrongOfPair.allow(pair, now)
 		a.wrongOfRemote.allow(login.Address, now)
 	}
-	if err != nil {
-		return Token{}, err
-	}
-	return a.sign(principal, credential, now)
+	return principal, credential, err
 }
 
 func wrongLogin() *fault.Fault {
@@ -89,8 +95,28 @@ func (a *Access) check(ctx context.Context, login Login) (store.ServicePrincipal
 	case over(credential, a.now()):
 		return none, "", fault.New(fault.Unauthenticated, "secret_expired", "the client secret is over").WithHint("make a new credential")
 	}
+	if err := a.endReplaced(ctx, principal.OrganizationID, credential); err != nil {
+		return none, "", err
+	}
 	a.touch(credential.ID)
 	return principal, credential.ID, nil
+}
+
+// endReplaced ends the Credentials that one replaces that is used for the first time, as far as is known.
+func (a *Access) endReplaced(ctx context.Context, org string, c store.Credential) error {
+	if !c.LastUsedAt.IsZero() {
+		return nil
+	}
+	replaces := false
+	err := a.store.View(ctx, func(tx *store.Tx) (err error) {
+		replaces, err = tx.Replaces(org, c.PrincipalID, c.ID)
+		return err
+	})
+	if err != nil || !replaces {
+		return err
+	}
+	defer a.Forget()
+	return a.store.Update(ctx, func(tx *store.Tx) error { return tx.EndReplaced(org, c.PrincipalID, c.ID) })
 }
 
 func (a *Access) sign(p store.ServicePrincipal, credential string, now time.Time) (Token, error) {

@@ -33,6 +33,16 @@ func (l *limiter) empty(key string, now time.Time) bool {
 	return b != nil && b.TokensAt(now) < 1
 }
 
+// giveBack puts one back into the bucket of key, which gets no fuller than full.
+func (l *limiter) giveBack(key string, now time.Time) {
+	l.mu.Lock()
+	b := l.buckets[key]
+	l.mu.Unlock()
+	if b != nil {
+		b.AllowN(now, -1)
+	}
+}
+
 func (l *limiter) bucket(key string, now time.Time) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"legwork/internal/catalog"
@@ -62,12 +63,17 @@ const (
 	maxNameLength  = 100
 )
 
-// ChangedEvent is the data of the events "principal.changed" and "credential.changed".
+// ChangedEvent is the data of the events "principal.changed", "credential.changed" and "user.changed".
 type ChangedEvent struct {
-	Action     string `json:"action"` // create or delete
-	Principal  string `json:"principal"`
+	Action     string `json:"action"` // create, delete, or of users: role, password
+	Principal  string `json:"principal,omitempty"`
 	Credential string `json:"credential,omitempty"` // its name
-	By         string `json:"by"`
+	User       string `json:"user,omitempty"`
+
+	RegistrationToken string `json:"registration_token,omitempty"` // its name
+
+	Role string `json:"role,omitempty"` // of a user, the new one
+	By   string `json:"by"`
 }
 
 // change runs a change by an Actor who may administer. fn gives the kind of the event, its subject and its data.
@@ -75,6 +81,11 @@ func (a *Access) change(ctx context.Context, actor catalog.Actor, fn func(tx *st
 	if err := actor.Need(catalog.Administer); err != nil {
 		return err
 	}
+	return a.record(ctx, actor, fn)
+}
+
+// record runs a change that was allowed, and writes its event beside it.
+func (a *Access) record(ctx context.Context, actor catalog.Actor, fn func(tx *store.Tx) (kind, subject string, e ChangedEvent, err error)) error {
 	err := a.store.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.LockCatalog(actor.OrganizationID); err != nil { // what is counted below stays so
 			return err
@@ -84,6 +95,7 @@ func (a *Access) change(ctx context.Context, actor catalog.Actor, fn func(tx *st
 			return err
 		}
 		event.By = actor.Name
+		tx.Sign(actor, strings.TrimSuffix(kind, "changed")+event.Action)
 		data, err := json.Marshal(event)
 		if err != nil {
 			return err
@@ -120,9 +132,9 @@ func (a *Access) CreatePrincipal(ctx context.Context, actor catalog.Actor, name 
 	if problem := catalog.NameProblem(name); problem != "" {
 		return made, fault.New(fault.Invalid, "principal_invalid", "the name of the Service principal %s", problem)
 	}
-	if !slices.Contains([]catalog.Role{catalog.RoleOwner, catalog.RoleOperator, catalog.RoleViewer}, role) {
-		return made, fault.New(fault.Invalid, "role_unknown", "%q is not a role of a person or a program", role).
-			WithHint("the roles are owner, operator and viewer; a Runner is made with: legwork runner create")
+	if !slices.Contains([]catalog.Role{catalog.RoleOwner, catalog.RoleOperator, catalog.RoleViewer, catalog.RoleRunner}, role) {
+		return made, fault.New(fault.Invalid, "role_unknown", "%q is not a role of a Service principal", role).
+			WithHint("the roles are owner, operator, viewer, and runner for one that Runners share: legwork runner create --service-principal")
 	}
 	err = a.change(ctx, actor, func(tx *store.Tx) (string, string, ChangedEvent, error) {
 		e := ChangedEvent{Action: "create", Principal: name}
@@ -143,7 +155,7 @@ func (a *Access) CreatePrincipal(ctx context.Context, actor catalog.Actor, name 
 	return made, err
 }
 
-// DeletePrincipal deletes a Principal, by id or name, with its Credentials. Those of Runners go with their Runners.
+// DeletePrincipal deletes a Principal, by id or name, with its Credentials. One that a Runner logs in as stays.
 func (a *Access) DeletePrincipal(ctx context.Context, actor catalog.Actor, idOrName string) error {
 	return a.change(ctx, actor, func(tx *store.Tx) (string, string, ChangedEvent, error) {
 		e := ChangedEvent{Action: "delete"}
@@ -152,11 +164,10 @@ func (a *Access) DeletePrincipal(ctx context.Context, actor catalog.Actor, idOrN
 			return "", "", e, err
 		}
 		e.Principal = p.Name
-		switch {
-		case p.Role == string(catalog.RoleRunner):
-			return "", "", e, fault.New(fault.Conflict, "principal_of_runner", "the Service principal %s belongs to a Runner", p.Name).
-				WithHint("delete the Runner: legwork runner delete")
-		case p.ClientID == adminName: // a Server that starts would make it anew
+		if err := notOfRunner(tx, p); err != nil {
+			return "", "", e, err
+		}
+		if p.ClientID == adminName { // a Server that starts would make it anew
 			return "", "", e, fault.New(fault.Conflict, "principal_admin", "the Service principal %s stays", p.Name).
 				WithHint("delete its credentials instead: legwork principal credential list %s", p.Name)
 		}
@@ -165,6 +176,20 @@ func (a *Access) DeletePrincipal(ctx context.Context, actor catalog.Actor, idOrN
 		}
 		return "principal.changed", p.ID, e, tx.DeletePrincipal(p.OrganizationID, p.ID)
 	})
+}
+
+// notOfRunner refuses a Principal that Runners log in as.
+func notOfRunner(tx *store.Tx, p store.ServicePrincipal) error {
+	runners, err := tx.RunnersOf(p.OrganizationID, p.ID)
+	if err != nil || len(runners) == 0 {
+		return err
+	}
+	named := runners
+	if len(named) > 5 {
+		named = append(slices.Clone(runners[:5]), "...")
+	}
+	return fault.New(fault.Conflict, "principal_of_runner", "the Service principal %s is what the runners log in as: %s", p.Name, strings.Join(named, ", ")).
+		WithHint("delete them first, or give them another: legwork runner delete %s", runners[0])
 }
 
 // Credentials lists the Credentials of a Principal, by id, name or client id, oldest first.
@@ -177,7 +202,7 @@ func (a *Access) Credentials(ctx context.Context, actor catalog.Actor, principal
 		if err != nil {
 			return err
 		}
-		stored, err := tx.Credentials(p.ID)
+		stored, err := tx.Credentials(p.OrganizationID, p.ID)
 		for _, c := range stored {
 			all = append(all, credentialOf(c))
 		}
@@ -222,20 +247,37 @@ func (a *Access) DeleteCredential(ctx context.Context, actor catalog.Actor, prin
 		if err := keepsAnOwner(tx, p.OrganizationID, func(other store.Credential) bool { return other.ID == id }); err != nil {
 			return "", "", e, err
 		}
-		return "credential.changed", p.ID, e, tx.DeleteCredential(p.ID, id)
+		return "credential.changed", p.ID, e, tx.DeleteCredential(p.OrganizationID, p.ID, id)
 	})
 }
 
-// findPrincipal finds a Principal by its client id, which of people is their name, or by its id.
+// findPrincipal finds a Principal by its client id, which of people is their name, by its id, or by a name that is no other's.
 func findPrincipal(tx *store.Tx, org, name string) (store.ServicePrincipal, error) {
 	p, err := tx.PrincipalByClientID(org, name)
 	if fault.Is(err, fault.NotFound) {
 		p, err = tx.Principal(org, name)
 	}
 	if fault.Is(err, fault.NotFound) {
-		err = fault.New(fault.NotFound, "principal_not_found", "there is no Service principal %q", name).WithHint("see legwork principal list")
+		p, err = principalNamed(tx, org, name)
 	}
 	return p, err
+}
+
+// principalNamed finds the one Principal of a name. Those of Runners are named after these, which may share one.
+func principalNamed(tx *store.Tx, org, name string) (found store.ServicePrincipal, err error) {
+	all, err := tx.Principals(org)
+	if err != nil {
+		return found, err
+	}
+	all = slices.DeleteFunc(all, func(p store.ServicePrincipal) bool { return p.Name != name })
+	switch len(all) {
+	case 0:
+		return found, fault.New(fault.NotFound, "principal_not_found", "there is no Service principal %q", name).WithHint("see legwork principal list")
+	case 1:
+		return all[0], nil
+	}
+	return found, fault.New(fault.Conflict, "principal_ambiguous", "%d Service principals are named %q", len(all), name).
+		WithHint("name one by its id: legwork principal list")
 }
 
 // addCredential makes a Credential of a Principal.
@@ -243,10 +285,11 @@ func addCredential(tx *store.Tx, p store.ServicePrincipal, r CredentialRequest) 
 	if r, err = r.checked(catalog.Role(p.Role)); err != nil {
 		return made, err
 	}
-	have, err := tx.Credentials(p.ID)
+	have, err := tx.Credentials(p.OrganizationID, p.ID)
 	if err != nil {
 		return made, err
 	}
+	have = slices.DeleteFunc(have, func(c store.Credential) bool { return c.Instance != "" }) // of which registration keeps count
 	if len(have) >= maxCredentials {
 		return made, fault.New(fault.Conflict, "too_many_credentials", "%s has %d credentials already", p.Name, len(have)).WithHint("delete some")
 	}
@@ -275,24 +318,29 @@ func (r CredentialRequest) checked(role catalog.Role) (CredentialRequest, error)
 	if r.Name == "" {
 		r.Name = string(r.Kind)
 	}
-	invalid := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, "credential_invalid", format, args...)
+	invalid := func(field, format string, args ...any) error {
+		text := fmt.Sprintf(format, args...)
+		return fault.New(fault.Invalid, "credential_invalid", "%s", text).WithDetails(fault.Problem{Field: field, Message: text})
 	}
 	switch {
 	case r.Kind != BearerToken && r.Kind != ClientSecret:
-		return r, invalid("%q is not a kind of credential: token or secret", r.Kind)
+		return r, invalid("kind", "%q is not a kind of credential: token or secret", r.Kind)
 	case ofRunner && r.Kind != ClientSecret:
-		return r, invalid("a Runner logs in with a client secret, not with a token")
+		return r, invalid("kind", "a Runner logs in with a client secret, not with a token")
 	case len(r.Name) > maxNameLength:
-		return r, invalid("the name of the credential has more than %d letters", maxNameLength)
+		return r, invalid("name", "the name of the credential has more than %d letters", maxNameLength)
 	case r.Expires < 0 || r.Expires > maxExpiry:
-		return r, invalid("a credential expires after 0s (never) to %s", maxExpiry)
+		return r, invalid("expires", "a credential expires after 0s (never) to %s", maxExpiry)
 	}
 	return r, nil
 }
 
-// keepsAnOwner refuses to take away the last Credential by which an owner can come in: nobody could undo that.
+// keepsAnOwner refuses to take away the last Credential by which an owner can come in: nobody could undo that. A user who
+// is an owner can come in, too.
 func keepsAnOwner(tx *store.Tx, org string, goes func(store.Credential) bool) error {
+	if there, err := anotherOwner(tx, org, ""); there || err != nil {
+		return err
+	}
 	all, err := tx.Principals(org)
 	if err != nil {
 		return err
@@ -302,7 +350,7 @@ func keepsAnOwner(tx *store.Tx, org string, goes func(store.Credential) bool) er
 		if p.Role != string(catalog.RoleOwner) {
 			continue
 		}
-		credentials, err := tx.Credentials(p.ID)
+		credentials, err := tx.Credentials(p.OrganizationID, p.ID)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func TestPrincipalsOfPeople(t *testing.T) {
 		code string
 	}{
 		"twice":          {second(a.CreatePrincipal(ctx, owner, "ci", catalog.RoleViewer, CredentialRequest{})), "principal_exists"},
-		"a Runner":       {second(a.CreatePrincipal(ctx, owner, "r", catalog.RoleRunner, CredentialRequest{})), "role_unknown"},
+		"no role":        {second(a.CreatePrincipal(ctx, owner, "r", "chief", CredentialRequest{})), "role_unknown"},
 		"no name":        {second(a.CreatePrincipal(ctx, owner, "A b", catalog.RoleViewer, CredentialRequest{})), "principal_invalid"},
 		"kind":           {second(a.CreateCredential(ctx, owner, "ci", CredentialRequest{Kind: "key"})), "credential_invalid"},
 		"a negative end": {second(a.CreateCredential(ctx, owner, "ci", CredentialRequest{Expires: -1})), "credential_invalid"},
@@ -193,5 +193,36 @@ func TestChangesOfPrincipalsLeaveEvents(t *testing.T) {
 		if len(kinds) != len(want) || kinds[i] != want[i] {
 			t.Fatalf("got %q", kinds)
 		}
+	}
+}
+
+// TestPrincipalsOfRunnersAreNamed as they are listed, where the name is no other's.
+func TestPrincipalsOfRunnersAreNamed(t *testing.T) {
+	dir, ctx := t.TempDir(), context.Background()
+	s := openStore(t)
+	a := open(t, s, dir)
+	owner := admin(t, a, dir)
+	add := func(clientID string) {
+		t.Helper()
+		if err := s.Update(ctx, func(tx *store.Tx) error {
+			return tx.PutPrincipal(&store.ServicePrincipal{OrganizationID: owner.OrganizationID, Name: "runner host", ClientID: clientID, Role: string(catalog.RoleRunner)})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("c-1")
+	made, err := a.CreateCredential(ctx, owner, "runner host", CredentialRequest{})
+	if err != nil || made.Kind != ClientSecret {
+		t.Fatalf("%+v %v", made.Credential, err)
+	}
+	if all, err := a.Credentials(ctx, owner, "runner host"); err != nil || len(all) != 1 {
+		t.Errorf("%v %v", all, err)
+	}
+	add("c-2")
+	if _, err := a.Credentials(ctx, owner, "runner host"); fault.Code(err) != "principal_ambiguous" {
+		t.Errorf("of two: %v", err)
+	}
+	if all, err := a.Credentials(ctx, owner, "c-1"); err != nil || len(all) != 1 {
+		t.Errorf("by client id: %v %v", all, err)
 	}
 }

@@ -32,6 +32,9 @@ type ByNamespace struct {
 func (in ByStack) path() string     { return catalog.NamespacePath(in.Stack, in.Name) }
 func (in ByNamespace) path() string { return catalog.ModulePath(in.Stack, in.Namespace, in.Name) }
 
+// replacesAll is what every PUT of a record says.
+const replacesAll = "It replaces the whole record: what the request leaves out is as if it had never been set. Read the record first, and send it back changed."
+
 func (s *Server) registerCatalog(h huma.API) {
 	handle(s, h, operation("get-organization", http.MethodGet, "/organization", "Organization", "The Organization of the token"), s.organization)
 
@@ -43,7 +46,9 @@ func (s *Server) registerCatalog(h huma.API) {
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Stack], error) {
 			return answer(s.Control.Stack(ctx, actor, in.ID))
 		})
-	handle(s, h, operation("put-stack", http.MethodPut, "/stacks/{id}", "Stacks", "Create or change a Stack, by name"), s.putStack)
+	putStack := operation("put-stack", http.MethodPut, "/stacks/{id}", "Stacks", "Create or change a Stack, by name")
+	putStack.Description = replacesAll
+	handle(s, h, putStack, s.putStack)
 	handle(s, h, operation("delete-stack", http.MethodDelete, "/stacks/{id}", "Stacks", "Delete a Stack that holds nothing"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return nil, s.Control.DeleteStack(ctx, actor, in.ID)
@@ -69,7 +74,9 @@ func (s *Server) registerNamespaces(h huma.API) {
 		func(ctx context.Context, actor catalog.Actor, in *ByStack) (*body[catalog.Namespace], error) {
 			return get(ctx, actor, in.path())
 		})
-	handle(s, h, operation("put-namespace", http.MethodPut, "/namespaces/{stack}/{name}", "Namespaces", "Create or change a Namespace"), s.putNamespace)
+	putNamespace := operation("put-namespace", http.MethodPut, "/namespaces/{stack}/{name}", "Namespaces", "Create or change a Namespace")
+	putNamespace.Description = replacesAll + " Sensitive Inputs without a value keep the one that is stored."
+	handle(s, h, putNamespace, s.putNamespace)
 	handle(s, h, operation("delete-namespace-by-id", http.MethodDelete, "/namespaces/{id}", "Namespaces", "Delete a Namespace that holds nothing, by id"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return remove(ctx, actor, in.ID)
@@ -91,6 +98,7 @@ func (s *Server) registerModules(h huma.API) {
 			return s.module(ctx, actor, in.path())
 		})
 	put := operation("put-module", http.MethodPut, "/modules/{stack}/{namespace}/{name}", "Modules", "Create or change a Module")
+	put.Description = replacesAll + " Sensitive Inputs without a value keep the one that is stored."
 	put.MaxBodyBytes = catalog.MaxManifestFile
 	handle(s, h, put, s.putModule)
 	handle(s, h, operation("delete-module-by-id", http.MethodDelete, "/modules/{id}", "Modules", "Delete a Module, by id"),

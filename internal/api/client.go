@@ -32,6 +32,8 @@ type Client struct {
 	token string
 	agent string
 	http  *http.Client
+	where string // what names the Server
+	trust string // what names authorities
 }
 
 // ClientOptions are what NewClient needs. Server and Token are required for most calls.
@@ -40,6 +42,8 @@ type ClientOptions struct {
 	Token   string // bearer token
 	CAFile  string // PEM file of certificate authorities to trust besides those of the host
 	Version string // of the program, for the Server's log
+
+	OfRunner bool // the address is a Runner's Server.Url: hints name its settings
 }
 
 // NewClient makes a Client. Nothing is sent yet.
@@ -49,7 +53,11 @@ func NewClient(o ClientOptions) (*Client, error) {
 		return nil, fault.New(fault.Invalid, "server_address", "%q is not the address of a Server", o.Server).
 			WithHint("it is written like http://127.0.0.1:8440 or https://legwork.example.com")
 	}
-	trust, err := trusting(o.CAFile)
+	where, authority := "--server or LEGWORK_SERVER", "--ca-file or LEGWORK_CA_FILE"
+	if o.OfRunner {
+		where, authority = "--url, Server.Url or LEGWORK_SERVER__URL", "Server.CaFile or LEGWORK_SERVER__CAFILE"
+	}
+	trust, err := trusting(o.CAFile, authority)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +73,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 		DisableCompression:    isLoopback(base.Hostname()), // there it costs more than it saves
 	}
 	return &Client{
-		base: strings.TrimRight(base.String(), "/"), token: o.Token, agent: "legwork/" + o.Version,
+		base: strings.TrimRight(base.String(), "/"), token: o.Token, agent: "legwork/" + o.Version, where: where, trust: authority,
 		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}, nil
 }
@@ -75,20 +83,20 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-func trusting(caFile string) (*tls.Config, error) {
+func trusting(caFile, setBy string) (*tls.Config, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile == "" {
 		return trust, nil
 	}
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "ca_file_unreadable", "the file of certificate authorities %s cannot be read", caFile).WithHint("check --ca-file").WithCause(err)
+		return nil, fault.New(fault.Invalid, "ca_file_unreadable", "the file of certificate authorities %s cannot be read", caFile).WithHint("check %s", setBy).WithCause(err)
 	}
 	if trust.RootCAs, err = x509.SystemCertPool(); err != nil {
 		trust.RootCAs = x509.NewCertPool()
 	}
 	if !trust.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fault.New(fault.Invalid, "ca_file_empty", "the file %s holds no certificate in PEM form", caFile).WithHint("check --ca-file")
+		return nil, fault.New(fault.Invalid, "ca_file_empty", "the file %s holds no certificate in PEM form", caFile).WithHint("check %s", setBy)
 	}
 	return trust, nil
 }
@@ -143,9 +151,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
-		return nil, foreignAnswer(resp)
+		return nil, foreignAnswer(resp, c.where)
 	}
-	return nil, readProblem(resp)
+	return nil, readProblem(resp, c.where)
 }
 
 func (c *Client) read(resp *http.Response, out any) error {
@@ -173,7 +181,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	if wire.SchemeMismatch(err) {
-		return wrongScheme(c.base).WithCause(err)
+		return wrongScheme(c.base, c.where).WithCause(err)
 	}
 	reason := err
 	var outer *url.Error
@@ -181,27 +189,27 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		reason = outer.Err
 	}
 	f := fault.New(fault.Unavailable, "server_unreachable", "cannot reach the Server at %s: %v", c.base, reason).
-		WithHint("look whether it runs there: --server or LEGWORK_SERVER says where").WithCause(err)
+		WithHint("look whether it runs there: %s says where", c.where).WithCause(err)
 	var authority x509.UnknownAuthorityError
 	var plain tls.RecordHeaderError
 	switch {
 	case errors.As(err, &authority):
-		return f.WithHint("name the certificate authority that signed the Server's certificate: --ca-file or LEGWORK_CA_FILE")
+		return f.WithHint("name the certificate authority that signed the Server's certificate: %s", c.trust)
 	case errors.As(err, &plain):
 		return f.WithHint("the Server does not speak TLS there: is it http instead of https?")
 	}
 	return f
 }
 
-// wrongScheme says that https is spoken where http was asked for, or the reverse.
-func wrongScheme(base string) *fault.Fault {
+// wrongScheme says that https is spoken where http was asked for, or the reverse. where names what says where the Server is.
+func wrongScheme(base, where string) *fault.Fault {
 	scheme, rest, _ := strings.Cut(base, "://")
 	other := "https"
 	if scheme == "https" {
 		other = "http"
 	}
 	return fault.New(fault.Unavailable, "wrong_scheme", "what answers at %s speaks %s, not %s", base, other, scheme).
-		WithHint("name the Server as %s://%s: --server or LEGWORK_SERVER says where it is", other, rest)
+		WithHint("name the Server as %s://%s: %s says where it is", other, rest, where)
 }
 
 // escapedPath writes a path of names so that each stays one part.
@@ -273,12 +281,12 @@ func (c *Client) DeleteModule(ctx context.Context, path string) error {
 }
 
 // Runners lists every Runner.
-func (c *Client) Runners(ctx context.Context) ([]catalog.Runner, error) {
-	return list[catalog.Runner](ctx, c, "/runners", nil)
+func (c *Client) Runners(ctx context.Context) ([]RunnerView, error) {
+	return list[RunnerView](ctx, c, "/runners", nil)
 }
 
 // Runner gives one Runner by id or name.
-func (c *Client) Runner(ctx context.Context, idOrName string) (r catalog.Runner, err error) {
+func (c *Client) Runner(ctx context.Context, idOrName string) (r RunnerView, err error) {
 	return r, c.call(ctx, http.MethodGet, prefix+"/runners/"+escapedPath(idOrName), nil, nil, &r)
 }
 
@@ -331,6 +339,16 @@ func (c *Client) SetDraining(ctx context.Context, id string, draining bool) erro
 	return c.call(ctx, http.MethodPut, prefix+"/instances/"+escapedPath(id)+"/draining", nil, map[string]bool{"draining": draining}, nil)
 }
 
+// SetRunnerDraining lets all Instances of a Runner (id or name) take no further Job, or take Jobs again.
+func (c *Client) SetRunnerDraining(ctx context.Context, idOrName string, draining bool) error {
+	return c.call(ctx, http.MethodPut, prefix+"/runners/"+escapedPath(idOrName)+"/draining", nil, map[string]bool{"draining": draining}, nil)
+}
+
+// RemoveInstance forgets an Instance, by id, that will not come back.
+func (c *Client) RemoveInstance(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, prefix+"/instances/"+escapedPath(id), nil, nil, nil)
+}
+
 // ApplyManifest applies the files of a manifest, or says with dryRun what that would do.
 func (c *Client) ApplyManifest(ctx context.Context, files []catalog.ManifestFile, dryRun bool) (r ManifestResult, err error) {
 	verb := "/manifest/apply"
@@ -354,9 +372,14 @@ func sensitively(show bool) url.Values {
 	return url.Values{"show_sensitive": {"true"}}
 }
 
-// Submit queues a Job.
-func (c *Client) Submit(ctx context.Context, module string, action work.Action) (j *work.Job, err error) {
-	return j, c.call(ctx, http.MethodPost, prefix+"/jobs", nil, JobRequest{Module: module, Action: action}, &j)
+// Submit queues a Job of normal priority.
+func (c *Client) Submit(ctx context.Context, module string, action work.Action) (*work.Job, error) {
+	return c.SubmitJob(ctx, JobRequest{Module: module, Action: action})
+}
+
+// SubmitJob queues a Job.
+func (c *Client) SubmitJob(ctx context.Context, r JobRequest) (j *work.Job, err error) {
+	return j, c.call(ctx, http.MethodPost, prefix+"/jobs", nil, r, &j)
 }
 
 // JobQuery narrows a listing of Jobs. Zero fields match all.
@@ -364,6 +387,10 @@ type JobQuery struct {
 	Statuses []work.Status
 	Module   string // path or id
 	Runner   string // name or id
+	Action   work.Action
+	Since    time.Time // created at or after
+	Until    time.Time // created before
+	Search   string    // part of a Module's path or of who created the Job, or its number
 	Before   int64
 	Limit    int // 1 to 1000; 0 = 100
 }
@@ -383,6 +410,13 @@ func (c *Client) Jobs(ctx context.Context, q JobQuery) (p JobPage, err error) {
 	set("status", strings.Join(statuses, ","))
 	set("module", q.Module)
 	set("runner", q.Runner)
+	set("action", string(q.Action))
+	set("search", q.Search)
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
 	set("before", strconv.FormatInt(q.Before, 10))
 	set("limit", strconv.Itoa(q.Limit))
 	return p, c.call(ctx, http.MethodGet, prefix+"/jobs", query, nil, &p)
@@ -403,13 +437,19 @@ func (c *Client) Cancel(ctx context.Context, id string, mode work.CancelMode, re
 	return j, c.call(ctx, http.MethodPost, jobPath(id)+"/cancel", nil, CancelRequest{Mode: mode, Reason: reason}, &j)
 }
 
-// Decide approves or declines the plan that a Job waits with.
-func (c *Client) Decide(ctx context.Context, id string, approve bool, reason string) (j *work.Job, err error) {
-	verb := "/decline"
-	if approve {
-		verb = "/approve"
-	}
-	return j, c.call(ctx, http.MethodPost, jobPath(id)+verb, nil, Decision{Reason: reason}, &j)
+// Retry queues what a Job did anew.
+func (c *Client) Retry(ctx context.Context, id string) (j *work.Job, err error) {
+	return j, c.call(ctx, http.MethodPost, jobPath(id)+"/retry", nil, nil, &j)
+}
+
+// Approve approves the plan that a Job waits with.
+func (c *Client) Approve(ctx context.Context, id string, what Approve) (j *work.Job, err error) {
+	return j, c.call(ctx, http.MethodPost, jobPath(id)+"/approve", nil, what, &j)
+}
+
+// Decline declines it.
+func (c *Client) Decline(ctx context.Context, id, reason string) (j *work.Job, err error) {
+	return j, c.call(ctx, http.MethodPost, jobPath(id)+"/decline", nil, Decline{Reason: reason}, &j)
 }
 
 // Outputs gives the latest Output set of a Module.
@@ -421,9 +461,34 @@ func (c *Client) Outputs(ctx context.Context, module string, showSensitive bool)
 	return o, c.call(ctx, http.MethodGet, prefix+"/outputs", query, nil, &o)
 }
 
-// Log gives one page of a Job's log.
-func (c *Client) Log(ctx context.Context, id string, after int64, limit int) (p LogPage, err error) {
-	query := url.Values{"after": {strconv.FormatInt(after, 10)}}
+// LogQuery narrows the log of a Runbook Job. Its zero value is all of it.
+type LogQuery struct {
+	Part int    // from 1; 0 for all
+	Node string // by name
+	Item string // likewise
+}
+
+// values gives the parameters of the first of some LogQueries, if there is one.
+func values(of []LogQuery) url.Values {
+	query := url.Values{}
+	for _, q := range of[:min(len(of), 1)] {
+		if q.Part > 0 {
+			query.Set("part", strconv.Itoa(q.Part))
+		}
+		if q.Node != "" {
+			query.Set("node", q.Node)
+		}
+		if q.Item != "" {
+			query.Set("item", q.Item)
+		}
+	}
+	return query
+}
+
+// Log gives one page of a Job's log, narrowed by at most one LogQuery.
+func (c *Client) Log(ctx context.Context, id string, after int64, limit int, of ...LogQuery) (p LogPage, err error) {
+	query := values(of)
+	query.Set("after", strconv.FormatInt(after, 10))
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}

@@ -29,10 +29,12 @@ var errStreamEnd = errors.New("end of stream")
 
 // FollowLog gives each the lines after a position, as they come, until the Job is over; then it gives the Job as
 // it ended. A connection that breaks is taken up again where it broke: no line is lost or given twice. An error
-// of each ends it.
-func (c *Client) FollowLog(ctx context.Context, id string, after int64, each func([]LogLine) error) (*work.Job, error) {
+// of each ends it. At most one LogQuery narrows it.
+func (c *Client) FollowLog(ctx context.Context, id string, after int64, each func([]LogLine) error, of ...LogQuery) (*work.Job, error) {
 	var ended *work.Job
-	err := c.follow(ctx, jobPath(id)+"/logs", url.Values{"follow": {"true"}}, strconv.FormatInt(after, 10), func(e streamEvent) error {
+	query := values(of)
+	query.Set("follow", "true")
+	err := c.follow(ctx, jobPath(id)+"/logs", query, strconv.FormatInt(after, 10), func(e streamEvent) error {
 		switch e.Name {
 		case "lines":
 			var page LogPage

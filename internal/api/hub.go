@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"net/http"
+	"runtime/debug"
 
 	"legwork/internal/catalog"
 	"legwork/internal/control"
@@ -26,18 +28,31 @@ func (s *Server) runnerHub(w http.ResponseWriter, r *http.Request) {
 		s.writeProblem(w, r, fault.New(fault.Unavailable, "server_stopping", "the Server is stopping").WithHint("connect again in a moment"))
 		return
 	}
-	defer s.sessions.Add(-1)
 	if s.sessions.Add(1) > int64(s.MaxSessions) {
+		s.sessions.Add(-1)
 		s.writeProblem(w, r, fault.New(fault.Unavailable, "too_many_sessions", "this Server has as many Sessions as it may: %d", s.MaxSessions).
 			WithHint("raise max_sessions, or run another Server; the Runner tries again by itself"))
 		return
 	}
 	conn, err := wire.Upgrade(w, r)
 	if err != nil {
+		s.sessions.Add(-1)
 		s.Log.Debug("session not accepted", "runner_id", who.RunnerID, "error", err)
 		return
 	}
-	if err := s.Control.ServeRunner(r.Context(), conn, who); err != nil {
+	go s.serveRunner(context.Background(), conn, who) // not here: the request and its buffers would stay as long
+}
+
+// serveRunner serves a Session to its end.
+func (s *Server) serveRunner(ctx context.Context, conn *wire.Conn, who control.RunnerIdentity) {
+	defer s.sessions.Add(-1)
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.Log.Error("session panicked", "runner_id", who.RunnerID, "instance", who.Instance, "panic", cause, "stack", string(debug.Stack()))
+			conn.Close(wire.CloseUnavailable, "something went wrong inside the Server")
+		}
+	}()
+	if err := s.Control.ServeRunner(ctx, conn, who); err != nil {
 		s.Log.Info("session ended", "runner_id", who.RunnerID, "instance", who.Instance, "error", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,6 +20,8 @@ import (
 type JobRequest struct {
 	Module string      `json:"module" maxLength:"300" doc:"Path (stack/namespace/module) or id of a Module."`
 	Action work.Action `json:"action" enum:"plan,apply,destroy,run"`
+
+	Priority work.Priority `json:"priority,omitempty" enum:"low,normal,high" default:"normal" doc:"Which of those that wait goes first: high has a head start of 10 minutes over normal, normal over low."`
 }
 
 // CancelRequest asks to end a Job.
@@ -27,15 +30,21 @@ type CancelRequest struct {
 	Reason string          `json:"reason,omitempty" maxLength:"1000"`
 }
 
-// Decision is the word on a plan that waits for approval.
-type Decision struct {
-	Reason string `json:"reason,omitempty" maxLength:"1000"`
+// Decline is the No to a plan that waits for approval.
+type Decline struct {
+	Reason string `json:"reason" pattern:"\\S" patternDescription:"words" maxLength:"1000" doc:"Why. Whoever queued the Job reads it."`
+}
+
+// Approve is the Yes to a plan that waits for approval.
+type Approve struct {
+	Reason   string `json:"reason,omitempty" maxLength:"1000"`
+	PlanHash string `json:"plan_hash,omitempty" maxLength:"64" doc:"Hash of the plan that was looked at. When the Job has another plan by now, the approval is refused."`
 }
 
 // JobPage is one page of Jobs, newest first.
 type JobPage struct {
 	Items []*work.Job `json:"items" nullable:"false"`
-	Next  int64       `json:"next,omitempty" doc:"Ask for the next page with before=this. Missing on the last page."`
+	Next  int64       `json:"next,omitempty" doc:"Ask for the next page with before=this. Missing on the last page. A page of a search may hold few Jobs, or none, and still have a next one."`
 }
 
 func (s *Server) registerJobs(h huma.API) {
@@ -50,13 +59,22 @@ func (s *Server) registerJobs(h huma.API) {
 		})
 	handle(s, h, operation("get-job-plan", http.MethodGet, "/jobs/{id}/plan", "Jobs", "What the plan of a Job would do, resource by resource"), s.jobPlan)
 	handle(s, h, operation("cancel-job", http.MethodPost, "/jobs/{id}/cancel", "Jobs", "End a Job"), s.cancelJob)
-	decide := func(approve bool) func(context.Context, catalog.Actor, *decideIn) (*body[*work.Job], error) {
-		return func(ctx context.Context, actor catalog.Actor, in *decideIn) (*body[*work.Job], error) {
-			return answer(s.Control.DecideJob(ctx, actor, in.ID, approve, in.reason()))
+	handle(s, h, operation("approve-job", http.MethodPost, "/jobs/{id}/approve", "Jobs", "Approve the plan that a Job waits with"),
+		func(ctx context.Context, actor catalog.Actor, in *decideIn[Approve]) (*body[*work.Job], error) {
+			return answer(s.Control.ApproveJob(ctx, actor, in.ID, in.said().Reason, in.said().PlanHash))
+		})
+	handle(s, h, operation("decline-job", http.MethodPost, "/jobs/{id}/decline", "Jobs", "Decline the plan that a Job waits with, with a reason"),
+		func(ctx context.Context, actor catalog.Actor, in *declineIn) (*body[*work.Job], error) {
+			return answer(s.Control.DeclineJob(ctx, actor, in.ID, in.Body.Reason))
+		})
+	retry := operation("retry-job", http.MethodPost, "/jobs/{id}/retry", "Jobs", "Queue what a Job did anew, as its Module or Runbook is declared now")
+	retry.DefaultStatus, retry.MaxBodyBytes = http.StatusCreated, maxRunBody
+	handle(s, h, retry, func(ctx context.Context, actor catalog.Actor, in *decideIn[RetryRequest]) (*jobOut, error) {
+		if how := in.said(); how.FailedOnly || len(how.Options) > 0 {
+			return s.retryFailed(ctx, actor, in.ID, how)
 		}
-	}
-	handle(s, h, operation("approve-job", http.MethodPost, "/jobs/{id}/approve", "Jobs", "Approve the plan that a Job waits with"), decide(true))
-	handle(s, h, operation("decline-job", http.MethodPost, "/jobs/{id}/decline", "Jobs", "Decline it"), decide(false))
+		return created(s.Control.RetryJob(ctx, actor, in.ID))
+	})
 	handle(s, h, operation("get-outputs", http.MethodGet, "/outputs", "Outputs", "The latest Output set of a Module"), s.outputs)
 }
 
@@ -79,7 +97,11 @@ type jobOut struct {
 }
 
 func (s *Server) createJob(ctx context.Context, actor catalog.Actor, in *jobIn) (*jobOut, error) {
-	job, err := s.Control.Submit(ctx, actor, control.SubmitRequest{Module: in.Body.Module, Action: in.Body.Action})
+	return created(s.Control.Submit(ctx, actor, control.SubmitRequest{Module: in.Body.Module, Action: in.Body.Action, Priority: in.Body.Priority}))
+}
+
+// created answers with a Job that was queued just now.
+func created(job *work.Job, err error) (*jobOut, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +112,19 @@ type jobsIn struct {
 	Status string `query:"status" maxLength:"200" doc:"States, separated by commas."`
 	Module string `query:"module" maxLength:"300" doc:"Path or id of a Module."`
 	Runner string `query:"runner" maxLength:"100" doc:"Name or id of a Runner."`
-	Before int64  `query:"before" minimum:"0" doc:"Only Jobs with a smaller number."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Action string `query:"action" enum:"plan,apply,destroy,run"`
+
+	Since  time.Time `query:"since" doc:"Created at or after."`
+	Until  time.Time `query:"until" doc:"Created before."`
+	Search string    `query:"search" maxLength:"200" doc:"Part of a Module's path or of the name of who created the Job, or the Job's number."`
+
+	Before int64 `query:"before" minimum:"0" doc:"Only Jobs with a smaller number."`
+	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
 func (s *Server) jobs(ctx context.Context, actor catalog.Actor, in *jobsIn) (*body[JobPage], error) {
-	filter := control.JobFilter{BeforeNumber: in.Before, Limit: in.Limit}
+	filter := control.JobFilter{Action: work.Action(in.Action), Since: in.Since, Until: in.Until, Search: strings.TrimSpace(in.Search),
+		BeforeNumber: in.Before, Limit: in.Limit}
 	for status := range strings.SplitSeq(in.Status, ",") {
 		if status = strings.TrimSpace(status); status != "" {
 			known, err := statusNamed(status)
@@ -119,13 +148,10 @@ func (s *Server) jobs(ctx context.Context, actor catalog.Actor, in *jobsIn) (*bo
 		}
 		filter.RunnerID = runner.ID
 	}
-	jobs, err := s.Control.Jobs(ctx, actor, filter)
-	page := JobPage{Items: jobs}
-	if jobs == nil {
+	found, err := s.Control.JobPage(ctx, actor, filter)
+	page := JobPage{Items: found.Jobs, Next: found.Next}
+	if page.Items == nil {
 		page.Items = []*work.Job{}
-	}
-	if len(jobs) > 0 && len(jobs) == in.Limit {
-		page.Next = jobs[len(jobs)-1].Number
 	}
 	return answer(page, err)
 }
@@ -143,16 +169,22 @@ func (s *Server) cancelJob(ctx context.Context, actor catalog.Actor, in *cancelI
 	return answer(s.Control.CancelJob(ctx, actor, in.ID, request.Mode, request.Reason))
 }
 
-type decideIn struct {
+type declineIn struct {
 	ByID
-	Body *Decision
+	Body Decline
 }
 
-func (in *decideIn) reason() string {
-	if in.Body == nil {
-		return ""
+type decideIn[T any] struct {
+	ByID
+	Body *T
+}
+
+// said is the body, which may be left out.
+func (in *decideIn[T]) said() (said T) {
+	if in.Body != nil {
+		said = *in.Body
 	}
-	return in.Body.Reason
+	return said
 }
 
 // Plan is what the plan of a Job would do. Whatever is sensitive was replaced on the Runner's host.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"legwork/internal/control"
 	"slices"
@@ -14,7 +15,12 @@ import (
 
 // LogLine is one record of a Job's log. Its bytes stand in text when they are UTF-8, else in data_base64.
 type LogLine struct {
-	Pos        int64     `json:"pos" doc:"Place in the log of the Job, rising by one from 1."`
+	Pos        int64     `json:"pos" doc:"Place in the log of the Job, rising from 1. Numbers may be missing: not every record of a log is a line."`
+	Part       int       `json:"part,omitempty" doc:"Of a Runbook Job: what one Runner does of it, from 1. Attempt and step are those of the Part."`
+	Runner     string    `json:"runner,omitempty" doc:"Of the part."`
+	Instance   string    `json:"instance,omitempty" doc:"That the attempt of the part is or was bound to."`
+	Node       string    `json:"node,omitempty" doc:"That the line is about."`
+	Item       string    `json:"item,omitempty" doc:"Name of the step of the Runbook that the line is about."`
 	Attempt    int       `json:"attempt"`
 	Step       int       `json:"step" doc:"Index into the steps of the Job."`
 	Seq        uint64    `json:"seq" doc:"Rising by one from 1 within attempt and step."`
@@ -42,7 +48,8 @@ func (l *LogLine) Data() []byte {
 
 // appendLines writes a list of lines as JSON. It is written by hand since a log has many lines: the general
 // encoder takes several times as long.
-func appendLines(b []byte, lines []control.LogLine) []byte {
+// who says what the numbers in them stand for; nil for a Job without Nodes.
+func appendLines(b []byte, lines []control.LogLine, who *naming) []byte {
 	size := 0
 	for i := range lines {
 		size += len(lines[i].Data) + lineHead
@@ -53,7 +60,7 @@ func appendLines(b []byte, lines []control.LogLine) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendLine(b, &lines[i], &c)
+		b = appendLine(b, &lines[i], &c, who)
 	}
 	return append(b, ']')
 }
@@ -81,9 +88,33 @@ func (c *clock) append(b []byte, t time.Time) []byte {
 	return append(b, 'Z')
 }
 
-func appendLine(b []byte, l *control.LogLine, c *clock) []byte {
+// naming gives the names of what lines are about.
+type naming struct {
+	ctx   context.Context // of the request
+	names *control.LogNames
+}
+
+// append writes the fields of a line of a Part.
+func (n *naming) append(b []byte, l *control.LogLine) []byte {
+	b = append(b, `,"part":`...)
+	b = strconv.AppendInt(b, int64(l.Part), 10)
+	runner, instance := n.names.Runner(n.ctx, l.Part, l.Attempt)
+	for _, f := range [...]struct{ key, value string }{
+		{`,"runner":`, runner}, {`,"instance":`, instance}, {`,"node":`, n.names.Node(l.Node)}, {`,"item":`, n.names.Item(l.Item)},
+	} {
+		if f.value != "" {
+			b = appendText(append(b, f.key...), bytes.ToValidUTF8([]byte(f.value), nil))
+		}
+	}
+	return b
+}
+
+func appendLine(b []byte, l *control.LogLine, c *clock, who *naming) []byte {
 	b = append(b, `{"pos":`...)
 	b = strconv.AppendInt(b, l.Pos, 10)
+	if l.Part > 0 && who != nil {
+		b = who.append(b, l)
+	}
 	b = append(b, `,"attempt":`...)
 	b = strconv.AppendInt(b, int64(l.Attempt), 10)
 	b = append(b, `,"step":`...)

@@ -22,7 +22,7 @@ func FuzzLogLine(f *testing.F) {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		text := appendLines(nil, []control.LogLine{lineOf(data), lineOf(nil)})
+		text := appendLines(nil, []control.LogLine{lineOf(data), lineOf(nil)}, nil)
 		var lines []LogLine
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
@@ -67,7 +67,7 @@ func BenchmarkAppendLines(b *testing.B) {
 	}
 	var buffer []byte
 	for b.Loop() {
-		buffer = appendLines(buffer[:0], lines)
+		buffer = appendLines(buffer[:0], lines, nil)
 	}
 	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds(), "lines/s")
 }

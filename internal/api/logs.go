@@ -28,6 +28,9 @@ type logsIn struct {
 	ByID
 	After  int64  `query:"after" minimum:"0" doc:"Only what follows this position."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"Most lines of a page."`
+	Part   int    `query:"part" minimum:"0" maximum:"999" doc:"Only lines of this part of a Runbook Job."`
+	Node   string `query:"node" maxLength:"253" doc:"Only lines about this Node, by name or by number from 1."`
+	Item   string `query:"item" maxLength:"500" doc:"Only lines of this step of the Runbook, by name or by number from 1."`
 	Follow bool   `query:"follow" doc:"Answer with server-sent events until the Job is over."`
 	Accept string `header:"Accept" hidden:"true"`
 	LastID string `header:"Last-Event-ID" doc:"Goes on after this event of a stream that broke."`
@@ -55,18 +58,26 @@ func (s *Server) logs(ctx context.Context, actor catalog.Actor, in *logsIn) (*hu
 	if err != nil {
 		return nil, err
 	}
+	names, err := s.Control.LogNames(ctx, actor, job)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := names.Filter(in.Part, in.Node, in.Item)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case in.Follow || strings.Contains(in.Accept, eventStreamType):
-		return stream(func(w http.ResponseWriter, r *http.Request) { s.followLog(w, r, actor, job.ID, after) }), nil
+		return stream(func(w http.ResponseWriter, r *http.Request) { s.followLog(w, r, actor, job.ID, after, filter, names) }), nil
 	case strings.Contains(in.Accept, plainType):
-		return stream(func(w http.ResponseWriter, r *http.Request) { s.plainLog(w, r, actor, job.ID, after) }), nil
+		return stream(func(w http.ResponseWriter, r *http.Request) { s.plainLog(w, r, actor, job.ID, after, filter) }), nil
 	}
-	lines, end, err := s.Control.ReadLog(ctx, actor, job.ID, after, in.Limit)
+	lines, end, err := s.Control.ReadLog(ctx, actor, job.ID, after, in.Limit, filter)
 	if err != nil {
 		return nil, err
 	}
 	return stream(func(w http.ResponseWriter, _ *http.Request) {
-		b := append([]byte(`{"lines":`), appendLines(nil, lines)...)
+		b := append([]byte(`{"lines":`), appendLines(nil, lines, namingOf(ctx, names))...)
 		b = append(b, `,"last":`...)
 		b = strconv.AppendInt(b, end.Last, 10)
 		b = append(b, `,"complete":`...)
@@ -74,6 +85,14 @@ func (s *Server) logs(ctx context.Context, actor catalog.Actor, in *logsIn) (*hu
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(append(b, '}', '\n')) // whoever left does not hear it
 	}), nil
+}
+
+// namingOf is nil when there is nothing to name.
+func namingOf(ctx context.Context, names *control.LogNames) *naming {
+	if names == nil {
+		return nil
+	}
+	return &naming{ctx, names}
 }
 
 // stream is an answer that a handler writes by itself.
@@ -97,15 +116,16 @@ func resumeAt(after int64, lastID string) (int64, error) {
 }
 
 // followLog sends what is stored, then what comes, then the event "end" with the Job.
-func (s *Server) followLog(w http.ResponseWriter, r *http.Request, actor catalog.Actor, id string, after int64) {
+func (s *Server) followLog(w http.ResponseWriter, r *http.Request, actor catalog.Actor, id string, after int64, filter control.LogFilter, names *control.LogNames) {
 	events := newEventWriter(w)
 	defer events.close()
 	ctx, cancel := s.streamContext(r)
 	defer cancel()
-	err := s.Control.FollowLog(ctx, actor, id, after, func(lines []control.LogLine) error {
+	who := namingOf(ctx, names)
+	err := s.Control.FollowLog(ctx, actor, id, after, filter, func(lines []control.LogLine) error {
 		for len(lines) > 0 {
 			n := upTo(lines, eventBytes)
-			if err := events.send(linesEvent(lines[:n])); err != nil {
+			if err := events.send(linesEvent(lines[:n], who)); err != nil {
 				return err
 			}
 			lines = lines[n:]
@@ -159,21 +179,31 @@ func upTo(lines []control.LogLine, bytes int) int {
 	return len(lines)
 }
 
-func linesEvent(lines []control.LogLine) streamEvent {
-	data := append(appendLines([]byte(`{"lines":`), lines), '}')
+func linesEvent(lines []control.LogLine, who *naming) streamEvent {
+	data := append(appendLines([]byte(`{"lines":`), lines, who), '}')
 	return streamEvent{ID: strconv.FormatInt(lines[len(lines)-1].Pos, 10), Name: "lines", Data: data}
 }
 
 // plainLog writes the whole log as it was printed, as far as it is stored.
-func (s *Server) plainLog(w http.ResponseWriter, r *http.Request, actor catalog.Actor, id string, after int64) {
+func (s *Server) plainLog(w http.ResponseWriter, r *http.Request, actor catalog.Actor, id string, after int64, filter control.LogFilter) {
+	writeRawLog(w, r, s.Control, actor, id, "job.log", after, filter, func(err error) { s.streamEnded(r.Context(), err) })
+}
+
+// WriteRawLog answers with the whole log of a Job as it was printed, as far as it is stored, to be kept in a file of that name. When it
+// cannot go on it ends the connection by panic(http.ErrAbortHandler), so that nobody takes what there is for the whole.
+func WriteRawLog(w http.ResponseWriter, r *http.Request, c *control.Control, actor catalog.Actor, id, file string) {
+	writeRawLog(w, r, c, actor, id, file, 0, control.LogFilter{}, func(error) {})
+}
+
+func writeRawLog(w http.ResponseWriter, r *http.Request, c *control.Control, actor catalog.Actor, id, file string, after int64, filter control.LogFilter, broke func(error)) {
 	w.Header().Set("Content-Type", plainType+"; charset=utf-8")
-	w.Header().Set("Content-Disposition", "attachment; filename=\"job.log\"")
+	w.Header().Set("Content-Disposition", "attachment; filename=\""+file+"\"")
 	controller := http.NewResponseController(w)
 	var b []byte
 	for {
-		lines, _, err := s.Control.ReadLog(r.Context(), actor, id, after, maxLogLimit)
+		lines, _, err := c.ReadLog(r.Context(), actor, id, after, maxLogLimit, filter)
 		if err != nil {
-			s.streamEnded(r.Context(), err)
+			broke(err)
 			panic(http.ErrAbortHandler) // the client must not take what it has for the whole
 		}
 		if len(lines) == 0 {

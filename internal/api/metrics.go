@@ -95,12 +95,13 @@ var (
 	logRecords  = prometheus.NewDesc("legwork_log_records_total", "Log records that this Server has stored.", nil, nil)
 	followers   = prometheus.NewDesc("legwork_log_followers", "Followers of logs at this Server.", nil, nil)
 	claims      = prometheus.NewDesc("legwork_claims_total", "Jobs that Instances of this Server were bound to.", nil, nil)
+	hookCalls   = prometheus.NewDesc("legwork_webhook_calls_total", "Calls of webhooks by this Server, by result: delivered, retried (failed, and not for good), failed, dropped (not needed any more).", []string{"result"}, nil)
 	losses      = prometheus.NewDesc("legwork_losses_total", "Attempts that ended without a result.", nil, nil)
 )
 
 // Describe is part of prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{jobsMetric, endedMetric, sessions, logRecords, followers, claims, losses} {
+	for _, desc := range []*prometheus.Desc{jobsMetric, endedMetric, sessions, logRecords, followers, claims, losses, hookCalls} {
 		ch <- desc
 	}
 }
@@ -113,6 +114,9 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(logRecords, prometheus.CounterValue, float64(stats.LogRecords))
 	ch <- prometheus.MustNewConstMetric(claims, prometheus.CounterValue, float64(stats.Claims))
 	ch <- prometheus.MustNewConstMetric(losses, prometheus.CounterValue, float64(stats.Losses))
+	for result, n := range map[string]int64{"delivered": stats.Webhooks.Delivered, "retried": stats.Webhooks.Retried, "failed": stats.Webhooks.Failed, "dropped": stats.Webhooks.Dropped} {
+		ch <- prometheus.MustNewConstMetric(hookCalls, prometheus.CounterValue, float64(n), result)
+	}
 	for status, n := range stats.Jobs {
 		ch <- prometheus.MustNewConstMetric(jobsMetric, prometheus.GaugeValue, float64(n), string(status))
 	}

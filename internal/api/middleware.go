@@ -36,8 +36,8 @@ func requestOf(ctx context.Context) *requestInfo {
 // wrap puts around every request what all of them need, outermost first: its id and the log, headers,
 // a deadline for the answer, and recovery from a defect.
 func (s *Server) wrap(next http.Handler) http.Handler {
-	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(4<<10), gzhttp.CompressionLevel(1), gzhttp.EnableZstd(false),
-		gzhttp.ContentTypes([]string{"application/json", problemType, "application/yaml", "text/plain"}))
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1<<10), gzhttp.CompressionLevel(1), gzhttp.EnableZstd(false),
+		gzhttp.ContentTypes([]string{"application/json", problemType, "application/yaml", "text/plain", "text/html"}))
 	if err != nil {
 		panic(err) // constant options
 	}
@@ -62,9 +62,12 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 	})
 }
 
+// LivePath is where Pages has its event streams.
+const LivePath = "/-/live"
+
 // isStream tells whether a request's answer may last as long as it likes.
 func isStream(r *http.Request) bool {
-	return r.URL.Path == hubPath || r.URL.Path == prefix+"/events" ||
+	return r.URL.Path == hubPath || r.URL.Path == prefix+"/events" || r.URL.Path == LivePath ||
 		strings.HasSuffix(r.URL.Path, "/logs") && (wantsStream(r) || strings.Contains(r.Header.Get("Accept"), plainType))
 }
 
@@ -110,6 +113,20 @@ func (s *Server) ClientAddress(r *http.Request) string {
 	return address.String()
 }
 
+// ClientTLS tells whether the client of a request came by TLS: to this Server, or to a trusted proxy, which says so in
+// X-Forwarded-Proto. Of several entries the first is the client's; one that it made up concerns its own cookies alone.
+func (s *Server) ClientTLS(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !s.trusted(from.Addr().Unmap()) {
+		return false
+	}
+	proto, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	return strings.EqualFold(strings.TrimSpace(proto), "https")
+}
+
 func (s *Server) trusted(address netip.Addr) bool {
 	return slices.ContainsFunc(s.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }
@@ -138,12 +155,12 @@ func (s *Server) route(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ofAPI := strings.HasPrefix(r.URL.Path, "/api/")
 		if ofAPI {
-			actor, err := s.Access.Authenticate(r.Context(), bearer(r))
+			ctx, err := s.identify(r)
 			if err != nil {
 				s.writeProblem(w, r, err)
 				return
 			}
-			r = r.WithContext(context.WithValue(r.Context(), actorKey, actor))
+			r = r.WithContext(ctx)
 		}
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)

@@ -40,7 +40,7 @@ type CredentialRequest struct {
 // PrincipalRequest asks for a Principal with a first Credential.
 type PrincipalRequest struct {
 	Name       string            `json:"name" maxLength:"63"`
-	Role       catalog.Role      `json:"role" enum:"owner,operator,viewer"`
+	Role       catalog.Role      `json:"role" enum:"owner,operator,viewer,runner" doc:"runner: for several Runners that share it."`
 	Credential CredentialRequest `json:"credential,omitzero" required:"false"`
 }
 

@@ -150,15 +150,15 @@ func problemHeaders(h http.Header, p *Problem) {
 
 // readProblem turns an answer that is no success into a fault with the same meaning. An answer that no Legwork
 // Server gives becomes one that says so.
-func readProblem(resp *http.Response) error {
+func readProblem(resp *http.Response, where string) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if at := resp.Request.URL; wire.ToldToUseTLS(body) && at.Scheme == "http" {
-		return wrongScheme(at.Scheme + "://" + at.Host)
+		return wrongScheme(at.Scheme+"://"+at.Host, where)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var p Problem
 	if kind != problemType || json.Unmarshal(body, &p) != nil || p.Code == "" {
-		return foreignAnswer(resp)
+		return foreignAnswer(resp, where)
 	}
 	f := fault.New(kindNamed[p.Kind], p.Code, "%s", p.Detail)
 	if p.Hint != "" {
@@ -171,7 +171,7 @@ func readProblem(resp *http.Response) error {
 }
 
 // foreignAnswer is the fault for an answer that did not come from a Legwork Server.
-func foreignAnswer(resp *http.Response) error {
+func foreignAnswer(resp *http.Response, where string) error {
 	switch resp.StatusCode {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return fault.New(fault.Unavailable, "server_unreachable", "a proxy answers for the Server, but the Server does not: %s", resp.Status).
@@ -185,5 +185,5 @@ func foreignAnswer(resp *http.Response) error {
 		server = " (it says it is " + strings.ToValidUTF8(server, "?") + ")"
 	}
 	return fault.New(fault.Unsupported, "not_legwork", "what answers at %s is not a Legwork Server%s", resp.Request.URL.Host, server).
-		WithHint("check the address: --server or LEGWORK_SERVER")
+		WithHint("check the address: %s", where)
 }

@@ -21,7 +21,7 @@ func TestEveryKindSurvivesTheWire(t *testing.T) {
 		if p.Status != status || p.Kind != kind.String() || p.RequestID != "req-1" {
 			t.Errorf("%v became %+v", kind, p)
 		}
-		back := fault.Of(readProblem(responseOf(p.Status, problemType, mustJSON(t, p))))
+		back := fault.Of(readProblem(responseOf(p.Status, problemType, mustJSON(t, p)), "--server"))
 		if back.Kind != kind || back.Code != "some_code" || back.Message != "a sentence" || len(back.Details) != 1 || back.Details[0] != f.Details[0] {
 			t.Errorf("%v came back as %+v", kind, back)
 		}
@@ -53,7 +53,7 @@ func TestForeignAnswers(t *testing.T) {
 		{http.StatusFound, "text/html", "", "not_legwork"},
 		{http.StatusNotFound, problemType, `{"title":"other"}`, "not_legwork"},
 	} {
-		if got := fault.Code(readProblem(responseOf(c.status, c.kind, []byte(c.body)))); got != c.want {
+		if got := fault.Code(readProblem(responseOf(c.status, c.kind, []byte(c.body)), "--server")); got != c.want {
 			t.Errorf("%d %s gave %s", c.status, c.kind, got)
 		}
 	}

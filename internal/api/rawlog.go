@@ -10,9 +10,9 @@ import (
 )
 
 // RawLog writes the log of a Job to w as it was printed, as far as it is stored. A connection that breaks is an
-// error: what was written then is not the whole.
-func (c *Client) RawLog(ctx context.Context, id string, w io.Writer) error {
-	resp, err := c.send(ctx, http.MethodGet, jobPath(id)+"/logs", nil, http.Header{"Accept": {plainType}}, nil)
+// error: what was written then is not the whole. At most one LogQuery narrows it.
+func (c *Client) RawLog(ctx context.Context, id string, w io.Writer, of ...LogQuery) error {
+	resp, err := c.send(ctx, http.MethodGet, jobPath(id)+"/logs", values(of), http.Header{"Accept": {plainType}}, nil)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/control"
+	"legwork/internal/work"
 )
 
 // Instance is one Runner process that is or was connected.
@@ -16,7 +17,10 @@ type Instance struct {
 	ID         string            `json:"id"`
 	RunnerID   string            `json:"runner_id"`
 	Name       string            `json:"name"`
-	State      string            `json:"state" enum:"new,online,draining,offline"`
+	State      string            `json:"state" enum:"new,online,draining,offline" doc:"offline: it left, or nothing was heard of it for over 60 seconds."`
+	Load       string            `json:"load" enum:"idle,busy,saturated,stalled" doc:"stalled: a Job there has printed nothing for half of its stall time."`
+	Connected  bool              `json:"connected" doc:"There is a Session with it. An Instance whose connection was lost stays online for a while."`
+	Leaving    bool              `json:"leaving,omitempty" doc:"Its process ends when its Jobs are over; that cannot be undone."`
 	Active     int               `json:"active" doc:"Jobs that take a place there now."`
 	Version    string            `json:"version" doc:"Of the program."`
 	Capability int               `json:"capability" doc:"Of the messages it speaks."`
@@ -29,34 +33,62 @@ type Instance struct {
 	CreatedAt  time.Time         `json:"created_at"`
 }
 
-// Connected tells whether there is a Session with the Instance.
-func (i Instance) Connected() bool {
-	return i.State == string(control.InstanceOnline) || i.State == string(control.InstanceDraining)
-}
-
 func instanceOf(i control.InstanceView) Instance {
 	return Instance{
-		ID: i.ID, RunnerID: i.RunnerID, Name: i.Name, State: string(i.State), Active: i.Active, Version: i.Version,
+		ID: i.ID, RunnerID: i.RunnerID, Name: i.Name, State: string(i.State), Load: string(i.Load), Active: i.Active,
+		Connected: i.Connected, Leaving: i.Leaving, Version: i.Version,
 		Capability: i.Capability, OS: i.OS, Arch: i.Arch, Capacity: i.Capacity, Engines: i.Engines, Labels: i.Labels,
 		LastSeen: i.LastSeen, CreatedAt: i.CreatedAt,
 	}
+}
+
+// RunnerView is a Runner with how it is now.
+type RunnerView struct {
+	catalog.Runner
+	Health   string   `json:"health" enum:"healthy,degraded,offline" doc:"degraded: a persistent Instance is missing."`
+	Status   string   `json:"status" enum:"ONLINE,DRAINING,OFFLINE" doc:"ONLINE: it takes Jobs. DRAINING: it is there and takes no new Jobs."`
+	Reason   string   `json:"reason" doc:"A sentence for health and status."`
+	Warnings []string `json:"warnings" nullable:"false" doc:"Sentences; nothing that they tell of keeps Jobs from running."`
+	Draining bool     `json:"draining" doc:"Instances that connect from now on drain, too, until the Runner is resumed."`
+	HostOS   string   `json:"host_os,omitempty" doc:"That its Instances must have: declared, else of the first one."`
+	Present  int      `json:"instances_present" doc:"Instances that are online or draining."`
+}
+
+func runnerOf(v control.RunnerView) RunnerView {
+	r := RunnerView{Runner: v.Runner, Health: string(v.Health), Status: string(v.Status), Reason: v.Reason, Warnings: v.Warnings,
+		Draining: v.Draining, HostOS: string(v.HostOS)}
+	if r.Warnings == nil {
+		r.Warnings = []string{}
+	}
+	for _, i := range v.Instances {
+		if i.State == work.InstanceOnline || i.State == work.InstanceDraining {
+			r.Present++
+		}
+	}
+	return r
 }
 
 // CreatedRunner is a new Runner with its credentials. The secret is in no other answer.
 type CreatedRunner struct {
 	catalog.Runner
 	ClientID     string `json:"client_id"`
-	ClientSecret string `json:"client_secret" doc:"Shown this once."`
+	ClientSecret string `json:"client_secret,omitempty" doc:"Shown this once. Missing where the Runner logs in with the credentials of the Service principal that it names."`
 }
 
 func (s *Server) registerRunners(h huma.API) {
 	handle(s, h, operation("list-runners", http.MethodGet, "/runners", "Runners", "Every Runner"),
-		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[catalog.Runner]], error) {
-			return answerList(s.Control.Runners(ctx, actor))
+		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[RunnerView]], error) {
+			found, err := s.Control.RunnerViews(ctx, actor)
+			runners := make([]RunnerView, len(found))
+			for i := range found {
+				runners[i] = runnerOf(found[i])
+			}
+			return answerList(runners, err)
 		})
 	handle(s, h, operation("get-runner", http.MethodGet, "/runners/{id}", "Runners", "One Runner"),
-		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Runner], error) {
-			return answer(s.Control.Runner(ctx, actor, in.ID))
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[RunnerView], error) {
+			found, err := s.Control.RunnerView(ctx, actor, in.ID)
+			return answer(runnerOf(found), err)
 		})
 	create := operation("create-runner", http.MethodPost, "/runners", "Runners", "Create a Runner with credentials")
 	create.DefaultStatus = http.StatusCreated
@@ -65,7 +97,9 @@ func (s *Server) registerRunners(h huma.API) {
 	rotate.DefaultStatus = http.StatusCreated
 	rotate.Description = "Short tokens that were had with earlier ones end within seconds. Sessions that are open go on, unless disconnect is set."
 	handle(s, h, rotate, s.rotateCredential)
-	handle(s, h, operation("put-runner", http.MethodPut, "/runners/{id}", "Runners", "Change a Runner"), s.putRunner)
+	put := operation("put-runner", http.MethodPut, "/runners/{id}", "Runners", "Change a Runner")
+	put.Description = replacesAll + " Without service_principal_id it logs in as before."
+	handle(s, h, put, s.putRunner)
 	handle(s, h, operation("delete-runner", http.MethodDelete, "/runners/{id}", "Runners", "Delete a Runner with its credentials"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return nil, s.Control.DeleteRunner(ctx, actor, in.ID)
@@ -82,6 +116,14 @@ func (s *Server) registerRunners(h huma.API) {
 
 	handle(s, h, operation("list-instances", http.MethodGet, "/instances", "Instances", "Every Instance, or those of a Runner"), s.instances)
 	handle(s, h, operation("set-draining", http.MethodPut, "/instances/{id}/draining", "Instances", "Let an Instance take no further Job, or take Jobs again"), s.setDraining)
+	drain := operation("set-runner-draining", http.MethodPut, "/runners/{id}/draining", "Runners", "Let all Instances of a Runner take no further Job, or take Jobs again")
+	drain.Description = "Instances that connect while it lasts drain, too. When it answers, no Job that waits will be bound to a draining Instance; Jobs that are bound go on."
+	handle(s, h, drain, s.setRunnerDraining)
+	remove := operation("remove-instance", http.MethodDelete, "/instances/{id}", "Instances", "Forget an Instance that will not come back")
+	remove.Description = "Refused while it is connected and while a Job is bound to it."
+	handle(s, h, remove, func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
+		return nil, s.Control.RemoveInstance(ctx, actor, in.ID)
+	})
 }
 
 type runnerIn struct{ Body catalog.RunnerSpec }
@@ -158,4 +200,8 @@ type drainingIn struct {
 
 func (s *Server) setDraining(ctx context.Context, actor catalog.Actor, in *drainingIn) (*none, error) {
 	return nil, s.Control.SetDraining(ctx, actor, in.ID, in.Body.Draining)
+}
+
+func (s *Server) setRunnerDraining(ctx context.Context, actor catalog.Actor, in *drainingIn) (*none, error) {
+	return nil, s.Control.SetRunnerDraining(ctx, actor, in.ID, in.Body.Draining)
 }

@@ -111,11 +111,21 @@ func (s *Server) register(mux *http.ServeMux) []byte {
 	h := humago.New(mux, description())
 	s.registerCatalog(h)
 	s.registerRunners(h)
+	s.registerWebhooks(h)
+	s.registerSecrets(h)
 	s.registerPrincipals(h)
+	s.registerUsers(h)
+	s.registerRegistration(h)
 	s.registerManifest(h)
+	s.registerNodes(h)
+	s.registerRunbooks(h)
+	s.registerRuns(h)
 	s.registerJobs(h)
+	s.registerMaintenance(h)
 	s.registerLogs(h)
 	s.registerEvents(h)
+	s.registerAudit(h)
+	s.registerLoad(h)
 	describePlain(h.OpenAPI())
 	spec, err := json.Marshal(h.OpenAPI())
 	if err != nil {
@@ -185,6 +195,7 @@ type contextKey int
 
 const (
 	actorKey contextKey = iota
+	registrarKey
 	requestKey
 )
 

@@ -13,8 +13,8 @@ var levels = []struct {
 	name     string
 	packages []string
 }{
-	{"pure", []string{"fault", "graph", "catalog", "work"}}, // in the order of their chain
-	{"means", []string{"wire", "process", "engine", "source", "reference", "store", "blob", "bus"}},
+	{"pure", []string{"fault", "graph", "expression", "node", "catalog", "runbook", "work"}}, // in the order of their chain
+	{"means", []string{"wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
 	{"actors", []string{"control", "runner", "launcher", "access"}},
 	{"faces", []string{"api", "web", "cli"}},
 	{"assembly", []string{"boot"}},
@@ -24,6 +24,7 @@ var levels = []struct {
 // siblings are the pairs on one level of which the first may see the second, with the reason.
 var siblings = map[[2]string]string{
 	{"engine", "process"}: "engines start processes",
+	{"engine", "remote"}:  "Node steps run on other hosts",
 	{"cli", "api"}:        "the Go client stands with the JSON types in api",
 	{"web", "api"}:        "the pages show the JSON types of api",
 }
@@ -41,17 +42,20 @@ var behind = map[string]string{"store": "control", "blob": "control", "bus": "co
 // owners are the outside packages that one package alone may import, by the beginning of their
 // path. "" stands for tests.
 var owners = map[string]string{
-	"database/sql":             "store",
-	"modernc.org/sqlite":       "store",
-	"github.com/jackc/pgx":     "store",
-	"github.com/pressly/goose": "store",
-	"github.com/nats-io":       "bus",
-	"gocloud.dev/blob":         "blob",
-	"testing":                  "",
-	"net/http/httptest":        "",
-	"github.com/rogpeppe":      "",
-	"pgregory.net/rapid":       "",
-	"go.uber.org/goleak":       "",
+	"database/sql":                 "store",
+	"modernc.org/sqlite":           "store",
+	"github.com/jackc/pgx":         "store",
+	"github.com/pressly/goose":     "store",
+	"github.com/nats-io":           "bus",
+	"gocloud.dev/blob":             "blob",
+	"github.com/netresearch":       "catalog",
+	"github.com/google/cel-go":     "expression",
+	"testing":                      "",
+	"net/http/httptest":            "",
+	"github.com/rogpeppe":          "",
+	"github.com/standard-webhooks": "",
+	"pgregory.net/rapid":           "",
+	"go.uber.org/goleak":           "",
 }
 
 // testOnly tells whether a package exists for tests alone.
@@ -101,7 +105,7 @@ func mayImport(from, to string) string {
 		if slices.Index(levels[0].packages, to) < slices.Index(levels[0].packages, from) {
 			return ""
 		}
-		return "the pure packages see each other only along the chain fault <- graph <- catalog <- work"
+		return "the pure packages see each other only along the chain fault <- graph <- expression <- node <- catalog <- runbook <- work"
 	case siblings[[2]string{top(from), top(to)}] != "":
 		return ""
 	}

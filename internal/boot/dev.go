@@ -54,7 +54,7 @@ func RunDev(ctx context.Context, o DevOptions, out io.Writer) error {
 	defer stopServing()
 	urls := make(chan string, 1)
 	ended := make(chan error, 1)
-	go func() { ended <- RunServer(serving, settings, log, func(url string) { urls <- url }) }()
+	go func() { ended <- runServer(serving, settings, true, log, func(url string) { urls <- url }) }()
 	select {
 	case err := <-ended:
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"time"
 
 	"legwork/internal/runner"
 )
@@ -21,12 +22,23 @@ const (
 // newLog makes the program's own log: lines of text or JSON, with the least level that level gives for
 // a category.
 func newLog(w io.Writer, format string, level func(category string) slog.Level) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelDebug - 4}
+	options := &slog.HandlerOptions{Level: slog.LevelDebug - 4, ReplaceAttr: readable}
 	var lines slog.Handler = slog.NewTextHandler(w, options)
 	if format == "json" {
 		lines = slog.NewJSONHandler(w, options)
 	}
 	return slog.New(&categories{lines, level, level("")})
+}
+
+// readable writes durations as people do, in JSON, too, and leaves out what is nil.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case time.Duration:
+		return slog.String(a.Key, v.String())
+	case nil:
+		return slog.Attr{}
+	}
+	return a
 }
 
 // categories drops what is below the least level of its category.

@@ -3,11 +3,13 @@ package boot
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"legwork/internal/runner"
 )
@@ -60,5 +62,15 @@ func TestCategoriesAreDocumented(t *testing.T) {
 		if !bytes.Contains(text, []byte("| `"+category+"` |")) {
 			t.Errorf("docs/SETTINGS.md does not name the category %s", category)
 		}
+	}
+}
+
+// TestJSONIsForPrograms and people: durations as text, and nothing that is nil.
+func TestJSONIsForPrograms(t *testing.T) {
+	var out bytes.Buffer
+	log := newLog(&out, "json", func(string) slog.Level { return slog.LevelInfo })
+	log.Info("x", "next_try", 1500*time.Millisecond, "cause", errors.Unwrap(errors.New("y")), "error", errors.New("z"))
+	if text := out.String(); !strings.Contains(text, `"next_try":"1.5s"`) || strings.Contains(text, "cause") || !strings.Contains(text, `"error":"z"`) {
+		t.Error(text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/cli"
+	"legwork/internal/engine/discovery"
 	"legwork/internal/fault"
 	"legwork/internal/runner"
 )
@@ -25,9 +26,16 @@ func Programs() cli.Programs {
 			}
 			return RunServer(ctx, settings, log, func(string) {})
 		},
-		Runner: startRunner,
+		RotateKey:  rotateKey,
+		Runner:     startRunner,
+		Register:   registerRunner,
+		Unregister: unregisterRunner,
 		Keep: func(ctx context.Context, dir string) error {
 			return RunKeeper(ctx, dir, os.Stderr)
+		},
+		Tasks: map[string]func(context.Context, string) int{
+			"round":    func(ctx context.Context, file string) int { return runner.RunRound(ctx, file, os.Environ(), os.Stdout) },
+			"discover": func(ctx context.Context, file string) int { return discovery.Main(ctx, file, os.Stdout) },
 		},
 		Dev: func(ctx context.Context, o cli.DevOptions, out io.Writer) error {
 			return RunDev(ctx, DevOptions(o), out)
@@ -42,14 +50,20 @@ func layers(o cli.StartOptions) Layers {
 
 // startRunner counts signals itself: the first is no end of ctx but the wish to drain.
 func startRunner(ctx context.Context, o cli.StartOptions, log io.Writer) error {
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if ctx.Err() != nil { // a signal came before, and nobody counted it
+		return context.Cause(ctx)
+	}
 	settings, err := LoadRunnerSettings(layers(o))
 	if err != nil {
 		return err
 	}
 	forgetSettings()
-	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
+	if err := ensureRegistered(ctx, &settings, newLog(log, settings.Logging.Format, settings.Logging.Level)); err != nil {
+		return err
+	}
 	return RunRunner(context.WithoutCancel(ctx), settings, signals, log)
 }
 

@@ -44,7 +44,11 @@ func (r *refreshed) run(ctx context.Context) {
 	}
 }
 
+// refresh looks at the reference now. Where there is none the value stays.
 func (r *refreshed) refresh(ctx context.Context) {
+	if !reference.Is(r.reference) {
+		return
+	}
 	text, err := reference.Get(ctx, r.reference)
 	switch {
 	case ctx.Err() != nil:
@@ -52,6 +56,8 @@ func (r *refreshed) refresh(ctx context.Context) {
 		r.log.Warn("the client secret is not refreshed; the last one holds", "error", fault.Of(err).Message)
 	case text == "":
 		r.log.Warn("the client secret is not refreshed: it is empty; the last one holds", "reference", r.reference)
+	case secretProblem(text) != "":
+		r.log.Warn("the client secret is not refreshed; the last one holds", "reference", r.reference, "error", "it "+secretProblem(text))
 	case text != r.current():
 		r.value.Store(&text)
 		r.log.Info("the client secret has changed; the next login uses it", "reference", r.reference)

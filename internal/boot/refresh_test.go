@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/fault"
 )
 
 func TestReferences(t *testing.T) {
@@ -92,5 +93,34 @@ func TestRefresh(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), path); n != 5 {
 		t.Errorf("%d lines name the reference\n%s", n, out.String())
+	}
+}
+
+// TestWhatIsWrongWithASecretIsSaid without showing it, with a hint that fits.
+func TestWhatIsWrongWithASecretIsSaid(t *testing.T) {
+	for content, says := range map[string]string{
+		clientSecret + "\nmore\n":     "has more than one line",
+		clientSecret + "\a":           "control character (U+0007)",
+		strings.Repeat("secret", 200): "has 1200 bytes",
+	} {
+		ref := "${file:" + write(t, "secret", content) + "}"
+		environ := append(complete()[:4:4], "LEGWORK_SERVER__URL=https://x", "LEGWORK_RUNNER__CREDENTIALS__CLIENTSECRET="+ref)
+		_, err := LoadRunnerSettings(Layers{Environ: environ})
+		text := strings.Join(problems(t, err), "\n")
+		if !strings.Contains(text, says) || !strings.Contains(text, ref) || strings.Contains(text, content[:12]) {
+			t.Errorf("not %q: %s", says, text)
+		}
+	}
+	_, err := LoadRunnerSettings(Layers{Environ: complete("Runner__Instance=${file:/nowhere}")})
+	if f := fault.Of(err); !strings.Contains(f.Hint, "what the reference names") {
+		t.Errorf("%q", f.Hint)
+	}
+	_, err = LoadRunnerSettings(Layers{File: "/nowhere/runner.json"})
+	if f := fault.Of(err); !strings.Contains(f.Hint, "--config") {
+		t.Errorf("%q", f.Hint)
+	}
+	_, err = LoadRunnerSettings(Layers{Environ: complete("Policy__AllowedSources=[")})
+	if f := fault.Of(err); !strings.Contains(f.Message, `holds "["`) {
+		t.Errorf("%q", f.Message)
 	}
 }

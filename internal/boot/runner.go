@@ -11,6 +11,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
+	"legwork/internal/engine/discovery"
 	"legwork/internal/engine/pulumi"
 	"legwork/internal/engine/script"
 	"legwork/internal/engine/terraform"
@@ -31,12 +32,17 @@ func RunRunner(ctx context.Context, settings RunnerSettings, signals <-chan os.S
 	log := newLog(out, settings.Logging.Format, settings.Logging.Level)
 	cfg := runnerConfig(settings, self, log)
 	secret := newRefreshed(settings, log)
-	cfg.CurrentSecret = secret.current
+	cfg.CurrentSecret = currentSecret(settings, secret.current)
+	cfg.RereadSecret = func(ctx context.Context) string {
+		secret.refresh(ctx)
+		return cfg.CurrentSecret()
+	}
 	refreshing, stopRefreshing := context.WithCancel(ctx)
 	var refresher sync.WaitGroup
 	refresher.Go(func() { secret.run(refreshing) })
 	defer refresher.Wait()
 	defer stopRefreshing()
+	defer time.AfterFunc(startOver, leanMemory).Stop()
 	r := runner.New(cfg)
 	done := make(chan struct{})
 	defer close(done)
@@ -60,7 +66,8 @@ func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config
 		OrganizationID: s.Runner.OrganizationID, RunnerID: s.Runner.ID, Instance: s.Runner.Instance,
 		ClientID: s.Runner.Credentials.ClientID, ClientSecret: s.Runner.Credentials.ClientSecret.Reveal(),
 		WorkingDirectory: dir, TempDirectory: s.WorkingDirectory.TempDirectory,
-		EnginePaths: s.Engine.AdditionalBinaryPaths, Capacity: s.Runner.Capacity, Labels: s.Runner.Labels,
+		EnginePaths: s.Engine.AdditionalBinaryPaths, Capacity: s.Runner.Capacity,
+		OneOff: s.Runner.OneOff, DrainTimeout: time.Duration(s.Runner.DrainTimeout), Labels: s.Runner.Labels,
 		Environ: os.Environ(),
 		LogStream: runner.LogStream{BatchSizeLimit: s.JobLogStream.BatchSizeLimit,
 			Period: time.Duration(s.JobLogStream.PeriodSeconds) * time.Second, Eager: s.JobLogStream.EagerlyEmitFirstEvent},
@@ -74,6 +81,7 @@ func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config
 			catalog.Terraform: terraform.New(catalog.Terraform, "terraform"),
 			catalog.Pulumi:    pulumi.New(),
 			catalog.Script:    script.New(),
+			discovery.Name:    discovery.New(self),
 		},
 		Keeper: process.Launch{Argv: []string{self, "runner", "keep", "--dir", runner.KeeperDir(dir)},
 			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}},

@@ -26,12 +26,18 @@ import (
 	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/store"
+	"legwork/internal/web"
 )
 
 // RunServer runs a Server until ctx ends, then drains it: new work is refused, Runners are told, what they
 // sent is stored, and the store is closed. ready is told the base URL once requests are answered. The program's
 // log goes to out.
 func RunServer(ctx context.Context, settings ServerSettings, out io.Writer, ready func(url string)) error {
+	return runServer(ctx, settings, false, out, ready)
+}
+
+// runServer is RunServer; components says to serve the page that shows every component of the dashboard.
+func runServer(ctx context.Context, settings ServerSettings, components bool, out io.Writer, ready func(url string)) error {
 	leanMemory()
 	log := newLog(out, settings.LogFormat, func(string) slog.Level { return settings.Level() })
 	s, err := openServer(ctx, settings, log)
@@ -39,14 +45,19 @@ func RunServer(ctx context.Context, settings ServerSettings, out io.Writer, read
 		return err
 	}
 	defer s.close()
+	s.components = components
 	listener, url, err := s.listen()
 	if err != nil {
 		return err
 	}
 	log.Info("the server is ready", "url", url, "version", Version(), "data", settings.Data)
 	ready(url)
+	defer time.AfterFunc(startOver, leanMemory).Stop()
 	return s.serve(ctx, listener)
 }
+
+// startOver is after how long what only the start needed is given back once more.
+const startOver = 5 * time.Second
 
 // server is the parts of a Server, in the order in which they are opened.
 type server struct {
@@ -57,7 +68,10 @@ type server struct {
 	bus      *bus.Bus
 	blobs    *blob.Store
 	control  *control.Control
+	local    *localRunner   // nil: none
 	closers  []func() error // in the order of opening
+
+	components bool // the page of components is served
 }
 
 // openServer opens every part. On an error it closes those that are open.
@@ -84,7 +98,9 @@ func (s *server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.closers = append(s.closers, s.store.Close)
-	s.access, err = access.New(ctx, s.store, access.Settings{Dir: settings.Data, TokenLifetime: time.Duration(settings.TokenLifetime)}, log.With(categoryKey, "access"))
+	s.access, err = access.New(ctx, s.store, access.Settings{
+		Dir: settings.Data, MasterKeyFile: settings.MasterKeyFile, TokenLifetime: time.Duration(settings.TokenLifetime), RegistrationToken: settings.RunnerRegistrationToken.Reveal(),
+	}, log.With(categoryKey, "access"))
 	if err != nil {
 		return err
 	}
@@ -101,10 +117,17 @@ func (s *server) open(ctx context.Context) (err error) {
 		Limits: control.Limits{
 			Lease: time.Duration(settings.Lease), Heartbeat: time.Duration(settings.Heartbeat),
 			Stall: orNone(settings.StallTimeout), Recovery: orNone(settings.RecoveryWindow),
-			MaxAttempts: settings.MaxAttempts, JobsKept: orNone(settings.JobsKept),
+			MaxAttempts: settings.MaxAttempts, JobsKept: orNone(settings.JobsKept), AuditKept: time.Duration(settings.AuditKept), Ephemeral: time.Duration(settings.EphemeralInstancesKept),
+		},
+		UncoveredLocal: settings.UncoveredNodes == uncoveredLocal,
+		Webhooks: control.WebhookSettings{
+			Wait: time.Duration(settings.WebhookWait), Repeat: time.Duration(settings.WebhookRepeat), DenyPrivate: settings.WebhookDenyPrivate,
 		},
 	})
-	return nil
+	if s.local, err = s.openLocalRunner(id); s.local != nil {
+		s.closers = append(s.closers, s.local.close)
+	}
+	return err
 }
 
 // orNone says a setting of 0, which turns its limit off, as control's Limits say it.
@@ -202,28 +225,44 @@ func cannotListen(address string, err error) error {
 func (s *server) serve(ctx context.Context, l net.Listener) error {
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	face := api.New(api.Options{
+	streaming, endStreams := context.WithCancel(stopping)
+	defer endStreams()
+	var face *api.Server
+	face = api.New(api.Options{
 		Control: s.control, Access: s.access, Log: s.log.With(categoryKey, "api"), Version: Version(),
 		TrustedProxies: s.settings.Proxies(), MaxBodyBytes: s.settings.MaxBodyBytes,
 		MaxSessions: s.settings.MaxSessions, MetricsPublic: s.settings.MetricsPublic,
 		Draining: func() bool { return ctx.Err() != nil },
+		Pages: web.New(web.Options{
+			Control: s.control, Access: s.access, Log: s.log.With(categoryKey, "web"), Version: Version(), PublicURL: s.settings.PublicURL,
+			Address: func(r *http.Request) string { return face.ClientAddress(r) }, TLS: func(r *http.Request) bool { return face.ClientTLS(r) }, Components: s.components,
+			Streaming: streaming,
+		}),
 	})
-	web := face.HTTPServer()
+	server := face.HTTPServer()
+	server.RegisterOnShutdown(endStreams)
 	parts, failed := errgroup.WithContext(stopping)
 	parts.Go(func() error { return s.control.Run(stopping) })
 	parts.Go(func() error { return s.access.Run(stopping) })
-	parts.Go(func() error {
-		if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("answering requests: %w", err)
-		}
-		return nil
-	})
+	listeners := []net.Listener{l}
+	if s.local != nil {
+		listeners = append(listeners, s.local.listener)
+		parts.Go(func() error { return s.local.run(ctx) }) // it leaves before the Server stops answering
+	}
+	for _, l := range listeners {
+		parts.Go(func() error {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("answering requests: %w", err)
+			}
+			return nil
+		})
+	}
 	parts.Go(func() error {
 		select {
 		case <-ctx.Done():
 		case <-failed.Done():
 		}
-		s.drain(web)
+		s.drain(server)
 		stop()
 		return nil
 	})
@@ -231,13 +270,13 @@ func (s *server) serve(ctx context.Context, l net.Listener) error {
 }
 
 // drain refuses what is new and waits, for a bounded time, until what is under way is over.
-func (s *server) drain(web *http.Server) {
+func (s *server) drain(server *http.Server) {
 	s.log.Info("the server is stopping")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.settings.DrainTimeout))
 	defer cancel()
 	s.control.Drain(ctx)
-	if err := web.Shutdown(ctx); err != nil {
+	if err := server.Shutdown(ctx); err != nil {
 		s.log.Warn("some requests were cut short", "error", err)
-		web.Close()
+		server.Close()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -157,7 +158,19 @@ func (g *gathering) fault(program string) error {
 	if len(g.problems) == 1 {
 		f = fault.New(fault.Invalid, "settings_invalid", "the settings of the %s have a problem: %s", title, g.problems[0])
 	}
-	return f.WithHint("`legwork schema %s` prints every key with what it takes", program).WithDetails(g.problems...)
+	return f.WithHint("%s", g.hint(program)).WithDetails(g.problems...)
+}
+
+// hint says what helps against most of what is wrong.
+func (g *gathering) hint(program string) string {
+	switch {
+	case g.unreadable:
+		return "check the path that --config names, and that this user may read the file"
+	case g.unfetched == len(g.problems):
+		return "check that what the reference names is there and that this user may read it; a service must be reached, with the address and " +
+			"the credentials that its own environment variables give"
+	}
+	return fmt.Sprintf("`legwork schema %s` prints every key with what it takes", program)
 }
 
 // sortProblems keeps the order of the files and brings those of one file into the order of its

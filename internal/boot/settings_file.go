@@ -66,6 +66,7 @@ func (g *gathering) readFile(path string) bool {
 	data, err := readLimited(path)
 	if err != nil {
 		g.problem(origin{file: path}, "", "cannot be read: %s", reason(err))
+		g.unreadable = true
 		return false
 	}
 	root, err := parse(path, data)

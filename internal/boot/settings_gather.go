@@ -60,6 +60,9 @@ type gathering struct {
 	leaves   map[string]leaf // by path.key
 	wrong    map[string]bool // paths that have a problem already, by path.key
 	problems []fault.Problem
+
+	unfetched  int  // of the problems: references that could not be had
+	unreadable bool // the file
 }
 
 func newGathering(schema *jsonschema.Schema) *gathering {
@@ -95,7 +98,11 @@ func (g *gathering) reportKey(key, format string, args ...any) {
 		if k == at.key() || strings.HasPrefix(k, at.key()+"\x00") {
 			from = g.leaves[k].from
 			if ref := g.leaves[k].reference; ref != "" { // the sentence may hold the value
-				format, args = "is not what this setting takes; it came from %s and is not shown", []any{ref}
+				said := "is not what this setting takes"
+				if _, schema := g.walk(strings.Split(key, ".")); schema != nil && schema.WriteOnly { // no sentence about a secret holds it
+					said = fmt.Sprintf(format, args...)
+				}
+				format, args = "%s; it came from %s and is not shown", []any{said, ref}
 			}
 			break
 		}
@@ -242,6 +249,7 @@ func (g *gathering) fetch(ctx context.Context) {
 		text, err := reference.Get(ctx, found.reference)
 		if err != nil {
 			g.reject(at, found.from, "%s", fault.Of(err).Message)
+			g.unfetched++
 			continue
 		}
 		_, schema := g.walk(at)

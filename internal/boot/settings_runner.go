@@ -8,7 +8,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
+
+	"legwork/internal/catalog"
 )
 
 // RunnerSettings are the settings of a Runner process. Keys match in any case, with or without
@@ -36,6 +40,8 @@ type RunnerSettings struct {
 	ExternalSettings ExternalSettings `json:"ExternalSettings"`
 
 	secretReference string // where the client secret came from, "" = it stood there itself
+	registering     bool   // the identity is not needed: it is about to be had
+	registered      bool   // the identity came from the token file
 }
 
 // EngineSettings say where the binaries of the engines are found.
@@ -88,15 +94,30 @@ type RunnerSection struct {
 	Capacity int `json:"Capacity" jsonschema:"minimum=1,maximum=1000"`
 	// Address and port for /healthz and Prometheus /metrics. Without an address: loopback alone. Empty: no listener.
 	Listen string `json:"Listen"`
+	// How long Jobs may run on after the first signal. Then they are canceled gracefully, as by a second one. 0s: for ever.
+	DrainTimeout catalog.Duration `json:"drain_timeout"`
 	// Labels of this Instance, at most 100. A Module can ask for them.
 	Labels map[string]string `json:"Labels"`
 
-	// Kept name, not supported yet: the file in which registration keeps the Runner's token.
+	// Name of the Runner record that registration makes or joins. Default is made of Instance.
+	Name string `json:"Name" jsonschema:"maxLength=63"`
+	// What the Runner registers itself with. Without it `legwork runner register` asks.
+	RegistrationToken Secret `json:"RegistrationToken"`
+	// File in which registration keeps what the Runner logs in with, for its user alone. Where a registration token is
+	// set, the default is registration.json in the working directory. What the settings say themselves goes before it.
 	TokenFile string `json:"token_file"`
-	// Kept name, not supported yet: when true, the Runner ends after its first Job.
-	OneOff bool `json:"one_off"`
-	// Kept name, not supported yet: a URL that is called when the Runner is needed.
+	// What registration says of the Runner, for people.
+	Description string `json:"Description" jsonschema:"maxLength=2000"`
+	// Registers a Runner whose Instances are missed when they are gone, or of which they disappear.
+	Lifetime string `json:"Lifetime" jsonschema:"enum=persistent,enum=ephemeral"`
+	// Registers a Runner of several Instances, each with a credential of its own. Always so where Lifetime is ephemeral.
+	AllowMultipleInstances bool `json:"AllowMultipleInstances"`
+	// Registers a Runner with this many Jobs at once over all its Instances. 0: as each Instance says.
+	MaxParallelJobs int `json:"MaxParallelJobs" jsonschema:"minimum=0,maximum=10000"`
+	// Registers a Runner with a URL that is called when a Job waits and no Instance is online.
 	Webhook string `json:"webhook"`
+	// When true, the Runner takes one Job and ends with exit status 0 when that is over. Capacity counts as 1.
+	OneOff bool `json:"one_off"`
 }
 
 // CredentialsSettings are one credential of a Service principal.
@@ -194,9 +215,10 @@ func DefaultRunnerSettings() RunnerSettings {
 	return RunnerSettings{
 		JobLogStream:     JobLogStreamSettings{BatchSizeLimit: 50, EagerlyEmitFirstEvent: true, PeriodSeconds: 5},
 		Logging:          LoggingSettings{LogLevel: map[string]LogLevel{"Default": "Information"}, Format: "text"},
-		Runner:           RunnerSection{Capacity: 10},
+		Runner:           RunnerSection{Capacity: 10, Lifetime: string(catalog.Persistent)},
 		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: "~/.snapcd/runner", MaxAgeDays: 30},
 		Cancel:           CancelSettings{InterruptSeconds: 30, TerminateSeconds: 10},
+		Policy:           PolicySettings{AllowedReferences: slices.Clone(defaultReferences), ReferenceFolders: slices.Clone(defaultReferenceFolders)},
 		ExternalSettings: ExternalSettings{RefreshSeconds: 300},
 	}
 }
@@ -214,14 +236,39 @@ func (s *RunnerSettings) finish(h *host, problem report) {
 	if s.Runner.Instance == "" {
 		s.Runner.Instance = h.name
 	}
+	s.checkPlaces(h, problem)
+	if !s.takeIdentity(h, problem) && !s.registering && !s.canRegister() {
+		s.checkCredentials(problem)
+	}
 	s.checkIdentity(problem)
 	s.checkServer(h, problem)
-	s.checkPlaces(h, problem)
 	s.checkPolicy(problem)
 	s.checkListen(problem)
 }
 
 func (s *RunnerSettings) checkIdentity(problem report) {
+	if s.Runner.Instance == "" {
+		problem("Runner.Instance", "is missing: the host has no name that it could default to")
+	}
+	if strings.Contains(s.Runner.Credentials.ClientID, ":") {
+		problem("Runner.Credentials.ClientId", "must be the bare client id, without the Organization's id and the colon before it")
+	}
+	if wrong := secretProblem(s.Runner.Credentials.ClientSecret.Reveal()); wrong != "" {
+		problem("Runner.Credentials.ClientSecret", "%s", wrong)
+	}
+	if strings.ContainsFunc(s.Runner.Instance, func(r rune) bool { return r < ' ' || r == 0x7f || r == '/' || r == '\\' }) {
+		problem("Runner.Instance", "must hold no slash and no control character")
+	}
+	if len(s.Runner.Labels) > 100 {
+		problem("Runner.Labels", "must have at most 100 entries, not %d", len(s.Runner.Labels))
+	}
+	if d := time.Duration(s.Runner.DrainTimeout); d < 0 || d > 30*24*time.Hour {
+		problem("Runner.drain_timeout", "must be between 0s, which is for ever, and 720h, not %s", d)
+	}
+}
+
+// checkCredentials names what of the identity is missing.
+func (s *RunnerSettings) checkCredentials(problem report) {
 	missing := func(empty bool, key, what string) {
 		if empty {
 			problem(key, "is missing: %s", what)
@@ -233,19 +280,6 @@ func (s *RunnerSettings) checkIdentity(problem report) {
 	missing(s.Runner.Credentials.ClientID == "", "Runner.Credentials.ClientId", "the client id, "+printed)
 	missing(s.Runner.Credentials.ClientSecret.Empty(), "Runner.Credentials.ClientSecret",
 		"the client secret, shown once when the Runner record was made")
-	missing(s.Runner.Instance == "", "Runner.Instance", "the host has no name that it could default to")
-	if strings.Contains(s.Runner.Credentials.ClientID, ":") {
-		problem("Runner.Credentials.ClientId", "must be the bare client id, without the Organization's id and the colon before it")
-	}
-	if strings.ContainsFunc(s.Runner.Instance, func(r rune) bool { return r < ' ' || r == 0x7f || r == '/' || r == '\\' }) {
-		problem("Runner.Instance", "must hold no slash and no control character")
-	}
-	if len(s.Runner.Labels) > 100 {
-		problem("Runner.Labels", "must have at most 100 entries, not %d", len(s.Runner.Labels))
-	}
-	notYet(s.Runner.TokenFile != "", "Runner.token_file", problem)
-	notYet(s.Runner.OneOff, "Runner.one_off", problem)
-	notYet(s.Runner.Webhook != "", "Runner.webhook", problem)
 }
 
 func (s *RunnerSettings) checkServer(h *host, problem report) {

@@ -13,6 +13,24 @@ const hidden = "***"
 // an unexported field, where fmt does not call the methods.
 type Secret struct{ text *string }
 
+const maxSecret = 512 // bytes of a client secret; a Server takes no more
+
+// secretProblem says what of a client secret cannot be, without showing it, or "".
+func secretProblem(text string) string {
+	if len(text) > maxSecret {
+		return fmt.Sprintf("has %d bytes, and a client secret has %d at most: is it another file?", len(text), maxSecret)
+	}
+	for i, r := range text {
+		switch {
+		case r == '\n' || r == '\r':
+			return fmt.Sprintf("has more than one line: the first has %d bytes", i)
+		case r < ' ' || r == 0x7f:
+			return fmt.Sprintf("holds a control character (U+%04X) behind %d bytes: a client secret has none", r, i)
+		}
+	}
+	return ""
+}
+
 // NewSecret hides a text.
 func NewSecret(text string) Secret { return Secret{&text} }
 

@@ -21,6 +21,9 @@ import (
 type ServerSettings struct {
 	// Folder for the database, the keys, the admin token and, without blob_url, the bytes.
 	Data string `json:"data"`
+	// File of the master key that everything sealed hangs on, which only the Server's user may read. Made at the first start.
+	// Empty: master-key in data.
+	MasterKeyFile string `json:"master_key_file"`
 	// Address and port that are listened on. Without an address: all. Port 0: any free one.
 	Listen string `json:"listen"`
 	// Base URL under which people and Runners reach this Server. Default is made from listen.
@@ -57,6 +60,11 @@ type ServerSettings struct {
 
 	// How long Jobs are kept after their end, with their logs and plans. The newest of each Module stay. 0s: for ever.
 	JobsKept catalog.Duration `json:"jobs_kept"`
+	// How long the audit is kept: who did what.
+	AuditKept catalog.Duration `json:"audit_kept"`
+
+	// How long Instances of Runners with lifetime ephemeral are shown after they were last seen.
+	EphemeralInstancesKept catalog.Duration `json:"ephemeral_instances_kept"`
 
 	// Most Runner Instances that are connected to this Server at once. Others are told to try again.
 	MaxSessions int `json:"max_sessions" jsonschema:"minimum=1,maximum=1000000"`
@@ -69,30 +77,48 @@ type ServerSettings struct {
 	// How long a stopping Server waits for requests and Sessions to end.
 	DrainTimeout catalog.Duration `json:"drain_timeout"`
 
-	// Kept name, not supported yet: a shared secret with which Runners register themselves.
+	// How long a Job waits without an Instance online until its Runner's webhook is called.
+	WebhookWait catalog.Duration `json:"webhook_wait"`
+	// How long a demand stands after a call until the webhook is called again; then twice that and so on, at most 10m.
+	WebhookRepeat catalog.Duration `json:"webhook_repeat"`
+	// When true, webhooks do not reach loopback and private networks. Link-local addresses are never reached.
+	WebhookDenyPrivate bool `json:"webhook_deny_private"`
+
+	// A shared secret of at least 16 characters with which any number of Runners may register themselves. Tokens of `legwork
+	// runner token create` are safer: they expire. Empty: none.
 	RunnerRegistrationToken Secret `json:"runner_registration_token"`
-	// Kept name. Jobs always run on Runners, so that only true is allowed.
+	// When true, the Server has a Runner of its own inside its process, the record "local". It is assigned to nothing until an
+	// owner assigns it: what it runs, runs on the Server's host as the Server's user.
+	LocalRunner bool `json:"local_runner"`
+	// Kept name, the opposite of local_runner: false turns that on.
 	UseRemoteRunner bool `json:"use_remote_runner"`
+	// What happens to Nodes of a Runbook that no Runner's Node filter covers: "refuse" the Job, or "local": the Local Runner has them.
+	UncoveredNodes string `json:"uncovered_nodes" jsonschema:"enum=refuse,enum=local"`
 }
 
 // DefaultServerSettings are the settings where nothing is set.
 func DefaultServerSettings() ServerSettings {
 	return ServerSettings{
-		Data:            "./data",
-		Listen:          "127.0.0.1:8440",
-		LogLevel:        "info",
-		LogFormat:       "text",
-		Lease:           catalog.Duration(work.DefaultLease),
-		Heartbeat:       catalog.Duration(work.HeartbeatPeriod),
-		RecoveryWindow:  catalog.Duration(work.DefaultRecoveryWindow),
-		StallTimeout:    catalog.Duration(work.DefaultStallTimeout),
-		MaxAttempts:     work.DefaultMaxAttempts,
-		JobsKept:        catalog.Duration(control.DefaultJobsKept),
-		MaxSessions:     20_000,
-		MaxBodyBytes:    16 << 20,
-		TokenLifetime:   catalog.Duration(15 * time.Minute),
-		DrainTimeout:    catalog.Duration(30 * time.Second),
-		UseRemoteRunner: true,
+		Data:                   "./data",
+		Listen:                 "127.0.0.1:8440",
+		LogLevel:               "info",
+		LogFormat:              "text",
+		Lease:                  catalog.Duration(work.DefaultLease),
+		Heartbeat:              catalog.Duration(work.HeartbeatPeriod),
+		RecoveryWindow:         catalog.Duration(work.DefaultRecoveryWindow),
+		StallTimeout:           catalog.Duration(work.DefaultStallTimeout),
+		MaxAttempts:            work.DefaultMaxAttempts,
+		JobsKept:               catalog.Duration(control.DefaultJobsKept),
+		AuditKept:              catalog.Duration(control.DefaultAuditKept),
+		MaxSessions:            20_000,
+		EphemeralInstancesKept: catalog.Duration(control.DefaultEphemeralKept),
+		MaxBodyBytes:           16 << 20,
+		TokenLifetime:          catalog.Duration(15 * time.Minute),
+		DrainTimeout:           catalog.Duration(30 * time.Second),
+		WebhookWait:            catalog.Duration(control.DefaultWebhookWait),
+		WebhookRepeat:          catalog.Duration(control.DefaultWebhookRepeat),
+		UseRemoteRunner:        true,
+		UncoveredNodes:         "refuse",
 	}
 }
 
@@ -141,23 +167,29 @@ func (s *ServerSettings) checkPlaces(h *host, problem report) {
 		problem("data", "must not be empty: it is the folder of the Server's data")
 	}
 	h.path(&s.Data, "data", problem)
-	if !s.UseRemoteRunner {
-		problem("use_remote_runner", "must be true: a Server runs no Job itself")
+	h.path(&s.MasterKeyFile, "master_key_file", problem)
+	s.LocalRunner = s.LocalRunner || !s.UseRemoteRunner
+	if s.UncoveredNodes == uncoveredLocal && !s.LocalRunner {
+		problem("uncovered_nodes", "wants local_runner: true")
 	}
 	oneOfSchemes(s.Database, "database", problem, "postgres", "postgresql")
 	for _, one := range strings.Split(s.NATSURL.Reveal(), ",") {
 		oneOfSchemes(NewSecret(strings.TrimSpace(one)), "nats_url", problem, "nats", "tls")
 	}
 	s.checkBlobs(h, problem)
-	notYet(!s.RunnerRegistrationToken.Empty(), "runner_registration_token", problem)
-}
-
-// notYet reports a kept name that nothing acts on yet: a setting never only pretends to do something.
-func notYet(given bool, key string, problem report) {
-	if given {
-		problem(key, "is not supported yet: leave it out")
+	if n := len(s.RunnerRegistrationToken.Reveal()); n > 0 && (n < minRegistrationToken || n > maxRegistrationToken) {
+		problem("runner_registration_token", "must have %d to %d characters: whoever guesses it has a Runner", minRegistrationToken, maxRegistrationToken)
 	}
 }
+
+// uncoveredLocal is the value of uncovered_nodes that gives them to the Local Runner.
+const uncoveredLocal = "local"
+
+// The length of runner_registration_token.
+const (
+	minRegistrationToken = 16
+	maxRegistrationToken = 512
+)
 
 // checkBlobs takes a folder or a file:// URL.
 func (s *ServerSettings) checkBlobs(h *host, problem report) {
@@ -227,8 +259,12 @@ func (s *ServerSettings) checkTimes(problem report) {
 		{"recovery_window", s.RecoveryWindow, 0, 7 * 24 * time.Hour},
 		{"stall_timeout", s.StallTimeout, 0, 7 * 24 * time.Hour},
 		{"jobs_kept", s.JobsKept, 0, 100 * 365 * 24 * time.Hour},
+		{"ephemeral_instances_kept", s.EphemeralInstancesKept, time.Second, 365 * 24 * time.Hour},
+		{"audit_kept", s.AuditKept, 24 * time.Hour, 100 * 365 * 24 * time.Hour},
 		{"token_lifetime", s.TokenLifetime, time.Minute, 24 * time.Hour},
 		{"drain_timeout", s.DrainTimeout, 0, time.Hour},
+		{"webhook_wait", s.WebhookWait, 100 * time.Millisecond, time.Hour},
+		{"webhook_repeat", s.WebhookRepeat, time.Second, 10 * time.Minute},
 	} {
 		if v := time.Duration(bound.value); v < bound.min || v > bound.max {
 			problem(bound.key, "must be between %s and %s, not %s", bound.min, bound.max, v)

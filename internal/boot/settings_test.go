@@ -257,18 +257,15 @@ func TestRunnerChecksThatASchemaCannotSay(t *testing.T) {
 		"Runner__Instance=a/b", "LEGWORK_RUNNER__CREDENTIALS__CLIENTID="+organizationID+":abc", "LEGWORK_SERVER__URL=legwork.example.com:8440",
 		"Server__CaFile="+notPEM, "HooksPreapproval__Enabled=true", "HooksPreapproval__PreapprovedHooksDirectory="+nowhere,
 		"WorkingDirectory__WorkingDirectory=~other/runner", "Runner__webhook=https://user:"+clientSecret+"@host/",
-		"Runner__token_file=~/token", "Runner__one_off=true",
+		"Runner__token_file=~/token",
 	)})
 	sameLines(t, problems(t, err), []string{
-		`environment variable LEGWORK_RUNNER__CREDENTIALS__CLIENTID: Runner.Credentials.ClientId: must be the bare client id, without the Organization's id and the colon before it`,
-		`environment variable Runner__Instance: Runner.Instance: must hold no slash and no control character`,
-		`environment variable Runner__token_file: Runner.token_file: is not supported yet: leave it out`,
-		`environment variable Runner__one_off: Runner.one_off: is not supported yet: leave it out`,
-		`environment variable Runner__webhook: Runner.webhook: is not supported yet: leave it out`,
-		`environment variable LEGWORK_SERVER__URL: Server.Url: must be a URL such as https://legwork.example.com:8440`,
-		`environment variable Server__CaFile: Server.CaFile: holds no certificate in PEM form`,
 		`environment variable WorkingDirectory__WorkingDirectory: WorkingDirectory.WorkingDirectory: must not name another user's home: only ~ and ~/... are expanded`,
 		`environment variable HooksPreapproval__PreapprovedHooksDirectory: HooksPreapproval.PreapprovedHooksDirectory: cannot be read: no such file or directory`,
+		`environment variable LEGWORK_RUNNER__CREDENTIALS__CLIENTID: Runner.Credentials.ClientId: must be the bare client id, without the Organization's id and the colon before it`,
+		`environment variable Runner__Instance: Runner.Instance: must hold no slash and no control character`,
+		`environment variable LEGWORK_SERVER__URL: Server.Url: must be a URL such as https://legwork.example.com:8440`,
+		`environment variable Server__CaFile: Server.CaFile: holds no certificate in PEM form`,
 	})
 }
 
@@ -350,7 +347,7 @@ func TestServerProblems(t *testing.T) {
 		Environ: []string{"HOME=/h", "LEGWORK_SERVER__LISTENN=x", "LEGWORK_SERVER__LEASE=60", "LEGWORK_SERVER__DATABASE=mysql://root:" + clientSecret + "@db/x"},
 		Flags: map[string]string{
 			"listen": "8440", "tls_cert": "/x.pem", "public_url": "legwork", "trusted_proxies": "10.0.0.0/8,proxy", "token_lifetime": "1s",
-			"runner_registration_token": clientSecret, "heartbeat": "30s", "use_remote_runner": "false", "max_attempts": "0", "drain_timeout": "99999999999h",
+			"runner_registration_token": "short", "heartbeat": "30s", "uncovered_nodes": "local", "max_attempts": "0", "drain_timeout": "99999999999h",
 		},
 	})
 	sameLines(t, problems(t, err), []string{
@@ -358,9 +355,9 @@ func TestServerProblems(t *testing.T) {
 		`flag --set drain_timeout: drain_timeout: must be a duration such as "90s" or "1h30m", not "99999999999h"`,
 		`environment variable LEGWORK_SERVER__LEASE: lease: must be a duration such as "90s" or "1h30m", not "60"`,
 		`flag --set max_attempts: max_attempts: must be a whole number between 1 and 100, not "0"`,
-		`flag --set use_remote_runner: use_remote_runner: must be true: a Server runs no Job itself`,
+		`flag --set uncovered_nodes: uncovered_nodes: wants local_runner: true`,
 		`environment variable LEGWORK_SERVER__DATABASE: database: must be empty or a URL that begins with postgres:// or postgresql://`,
-		`flag --set runner_registration_token: runner_registration_token: is not supported yet: leave it out`,
+		`flag --set runner_registration_token: runner_registration_token: must have 16 to 512 characters: whoever guesses it has a Runner`,
 		`flag --set listen: listen: must be an address and a port such as 127.0.0.1:8440 or :8440`,
 		`flag --set public_url: public_url: must be a URL such as https://legwork.example.com:8440`,
 		`flag --set trusted_proxies: trusted_proxies: holds "proxy", which is neither an address such as 10.0.0.7 nor a network such as 10.0.0.0/8`,
@@ -472,4 +469,31 @@ func FuzzSettingsFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestKeptRunnerFile reads the settings file of another tradition, with its names of the settings that bound what a Runner takes.
+func TestKeptRunnerFile(t *testing.T) {
+	file := write(t, "runner.json", `{
+		"tmp_path": "/tmp/scratch",
+		"web_host": "https://legwork.example.com",
+		"runner": {"max_parallel_tasks": 3, "one_off": true, "drain_timeout": "90s"}
+	}`)
+	s, err := LoadRunnerSettings(Layers{File: file, Environ: complete()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Runner.Capacity != 3 || !s.Runner.OneOff || time.Duration(s.Runner.DrainTimeout) != 90*time.Second {
+		t.Fatalf("capacity %d, one_off %v, drain_timeout %v", s.Runner.Capacity, s.Runner.OneOff, s.Runner.DrainTimeout)
+	}
+	if s.WorkingDirectory.TempDirectory != "/tmp/scratch" {
+		t.Fatalf("scratch files in %s", s.WorkingDirectory.TempDirectory)
+	}
+	cfg := runnerConfig(s, "legwork", nil)
+	if cfg.Capacity != 3 || !cfg.OneOff || cfg.DrainTimeout != 90*time.Second {
+		t.Fatalf("the Runner gets %+v", cfg)
+	}
+	_, err = LoadRunnerSettings(Layers{Environ: complete("Runner__drain_timeout=-1s")})
+	if err == nil || !strings.Contains(err.Error(), "drain_timeout") {
+		t.Fatalf("a negative limit: %v", err)
+	}
 }

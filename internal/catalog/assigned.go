@@ -1,6 +1,9 @@
 package catalog
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Assigned tells whether the Module may use the Runner: the Runner is given to all Modules, or one of
 // the Assignments gives it to the Module, its Namespace or its Stack. Never across Organizations.
@@ -33,4 +36,35 @@ func MatchesLabels(want, have map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// Rights are the Assignments of one Organization, to be asked for many Modules. It answers as Assigned does.
+type Rights struct {
+	organizationID string
+	runners        map[string]map[string]bool // ids, by the id of the Stack, Namespace or Module
+}
+
+// RightsOf gives the Rights that Assignments of an Organization grant.
+func RightsOf(organizationID string, assignments []Assignment) Rights {
+	r := Rights{organizationID, map[string]map[string]bool{}}
+	for _, a := range assignments {
+		scope := cmp.Or(a.ModuleID, a.NamespaceID, a.StackID)
+		if scope == "" || a.RunnerID == "" || a.OrganizationID != organizationID {
+			continue
+		}
+		if r.runners[scope] == nil {
+			r.runners[scope] = map[string]bool{}
+		}
+		r.runners[scope][a.RunnerID] = true
+	}
+	return r
+}
+
+// Assigned tells whether the Module may use the Runner.
+func (r Rights) Assigned(runner Runner, m Module) bool {
+	if runner.OrganizationID != m.OrganizationID {
+		return false
+	}
+	return runner.IsAssignedToAllModules || r.organizationID == m.OrganizationID &&
+		(r.runners[m.ID][runner.ID] || r.runners[m.NamespaceID][runner.ID] || r.runners[m.StackID][runner.ID])
 }

@@ -77,6 +77,7 @@ type Defaults struct {
 	Inputs             []Input           `json:"inputs,omitempty"`
 	ExtraFiles         []ExtraFile       `json:"extra_files,omitempty"`
 	Hooks              []Hook            `json:"hooks,omitempty"`
+	Approval           Approval          `json:"approval,omitempty"`
 	Limits             Limits            `json:"limits,omitzero"`
 }
 
@@ -88,6 +89,20 @@ type Limits struct {
 	RecoveryWindow *Duration `json:"recovery_window,omitempty"` // default 10m; 0s = none
 	MaxAttempts    int       `json:"max_attempts,omitempty"`    // default 5
 }
+
+// Approval tells which Jobs of a Module wait, after their plan, until somebody approves what it would do. A plan that would
+// do nothing needs no approval.
+type Approval string
+
+// When approval is asked for.
+const (
+	ApproveNever     Approval = "never"
+	ApproveAlways    Approval = "always"     // before every apply, destroy and run
+	ApproveOnDestroy Approval = "on_destroy" // before a destroy alone
+)
+
+// Approvals lists them.
+var Approvals = []Approval{ApproveNever, ApproveAlways, ApproveOnDestroy}
 
 // ModuleSpec declares a Module: one root of infrastructure code with one state, run by one engine.
 type ModuleSpec struct {
@@ -104,6 +119,7 @@ type ModuleSpec struct {
 	Inputs             []Input           `json:"inputs,omitempty"`
 	ExtraFiles         []ExtraFile       `json:"extra_files,omitempty"`
 	Hooks              []Hook            `json:"hooks,omitempty"`
+	Approval           Approval          `json:"approval,omitempty"` // default never
 	Limits             Limits            `json:"limits,omitzero"`
 
 	// TriggerOnUpstreamOutputChanged queues an apply of this Module whenever a new Output set of a
@@ -165,6 +181,7 @@ const (
 	FromValue      InputFrom = ""           // Value, as it is
 	FromDefinition InputFrom = "definition" // Value names a fact of the Module: module_name, stack_id, source_revision, ...
 	FromOutput     InputFrom = "output"     // Output of Module, from its latest Output set
+	FromSecret     InputFrom = "secret"     // Value names a Secret: the narrowest that the Module sees
 )
 
 // Input gives one value to a Module.
@@ -172,7 +189,7 @@ type Input struct {
 	Name      string          `json:"name"`
 	Kind      InputKind       `json:"kind,omitempty"` // default parameter
 	From      InputFrom       `json:"from,omitempty"`
-	Value     json.RawMessage `json:"value,omitempty"`     // any JSON value; for FromDefinition the name of the fact, a string
+	Value     json.RawMessage `json:"value,omitempty"`     // any JSON value; for FromDefinition the name of the fact, for FromSecret that of the Secret, a string
 	Module    string          `json:"module,omitempty"`    // for FromOutput: "module", "namespace/module" or "stack/namespace/module" of the same Stack
 	Output    string          `json:"output,omitempty"`    // for FromOutput
 	Sensitive bool            `json:"sensitive,omitempty"` // never shown; declared without Value it keeps the stored one
@@ -213,11 +230,18 @@ type RunnerSpec struct {
 	IsDisabled             bool              `json:"is_disabled,omitempty"`
 	AllowMultipleInstances bool              `json:"allow_multiple_instances,omitempty"`
 	Labels                 map[string]string `json:"labels,omitempty"`
+	OS                     OS                `json:"os,omitempty"`        // of its Instances, others are refused; empty: that of the first one
 	Selection              Selection         `json:"selection,omitempty"` // default first_response
+	Lifetime               Lifetime          `json:"lifetime,omitempty"`  // of its Instances; default persistent
 	MaxParallelJobs        int               `json:"max_parallel_jobs,omitempty"`
+	Webhook                string            `json:"webhook,omitempty"`              // URL that is called when a Job waits and no Instance is online
+	ServicePrincipalID     string            `json:"service_principal_id,omitempty"` // that an owner made; empty: one of its own, or as it is
+	NodeFilters            map[string]string `json:"node_filters,omitempty"`         // which Nodes it covers: Stack -> Node filter
+	NodePriority           int               `json:"node_priority,omitempty"`        // of several Runners that cover a Node the lowest, then the first by name
 }
 
-// Runner is a RunnerSpec as the Server holds it.
+// Runner is a RunnerSpec as the Server holds it. ServicePrincipalID is who it logs in as, one of its own among them; in the
+// RunnerSpec it is empty then.
 type Runner struct {
 	Identity
 	ServicePrincipalID string `json:"service_principal_id"`
@@ -233,6 +257,21 @@ const (
 	LeastLoaded   Selection = "least_loaded"
 	Random        Selection = "random"
 )
+
+// Lifetime tells what it means that an Instance is gone.
+type Lifetime string
+
+// The lifetimes of Instances.
+const (
+	Persistent Lifetime = "persistent" // it is missed: its Runner is degraded
+	Ephemeral  Lifetime = "ephemeral"  // it has done its work: it disappears after a while
+)
+
+// OS names an operating system as Go does.
+type OS string
+
+// OSes lists the systems that a Runner may be declared for.
+var OSes = []OS{"linux", "darwin", "freebsd", "windows"}
 
 // AssignmentSpec gives a Stack, a Namespace or a Module the right to use a Runner.
 type AssignmentSpec struct {

@@ -1,8 +1,12 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -171,8 +175,14 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, field string) {
 		}
 	case v.Kind() == reflect.Slice:
 		d.list(n, v, field)
+	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Interface:
+		d.values(n, v, field)
 	case v.Kind() == reflect.Map:
 		d.texts(n, v, field)
+	case v.Kind() == reflect.Interface:
+		if value, ok := d.any(n, field); ok {
+			v.Set(reflect.ValueOf(value))
+		}
 	default:
 		d.scalar(n, v, field)
 	}
@@ -180,7 +190,8 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, field string) {
 
 // fields decodes the keys of a mapping into the fields of a struct. Keys in besides are known, too.
 func (d *decoder) fields(entries []entry, v reflect.Value, field string, besides ...string) {
-	names := fieldNames(v.Type())
+	known := fieldsOf(v.Type())
+	names := namesOf(known)
 	for _, e := range entries {
 		if d.stopped {
 			return
@@ -189,7 +200,7 @@ func (d *decoder) fields(entries []entry, v reflect.Value, field string, besides
 		i := slices.Index(names, e.key)
 		switch {
 		case i >= 0:
-			d.value(e.value, v.Field(i), at)
+			d.value(e.value, v.FieldByIndex(known[i].index), at)
 			d.lines[at] = e.line
 		case slices.Contains(besides, e.key):
 		default:
@@ -237,6 +248,56 @@ func (d *decoder) texts(n *yaml.Node, v reflect.Value, field string) {
 	v.Set(m)
 }
 
+// values reads a mapping of any values. One that is null stays as such.
+func (d *decoder) values(n *yaml.Node, v reflect.Value, field string) {
+	entries, ok := d.entries(n, field)
+	if !ok {
+		return
+	}
+	m := make(map[string]any, len(entries))
+	for _, e := range entries {
+		at := field + "[" + e.key + "]"
+		d.lines[at] = e.line
+		if value, ok := d.any(e.value, at); ok {
+			m[e.key] = value
+		}
+	}
+	v.Set(reflect.ValueOf(m))
+}
+
+// any reads any value as JSON has it. A number that does not survive as a 64-bit float is refused: it is an identifier rather
+// than a number, and goes in quotes.
+func (d *decoder) any(n *yaml.Node, field string) (value any, ok bool) {
+	raw, ok := d.json(n, field)
+	if !ok {
+		return nil, false
+	}
+	if err := json.Unmarshal(raw, &value); err != nil || !floats(raw) {
+		d.add(d.line(n), field, "has a number that is too large to be kept digit by digit: put it in quotes")
+		return nil, false
+	}
+	return value, true
+}
+
+// floats tells whether every whole number of a JSON value is one that a 64-bit float holds.
+func floats(raw json.RawMessage) bool {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.UseNumber()
+	for {
+		token, err := in.Token()
+		if err != nil {
+			return errors.Is(err, io.EOF)
+		}
+		number, ok := token.(json.Number)
+		if !ok || strings.ContainsAny(number.String(), ".eE") {
+			continue
+		}
+		if f, err := number.Float64(); err != nil || math.Abs(f) >= 1<<53 {
+			return false
+		}
+	}
+}
+
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, field string) {
 	if v.Kind() == reflect.String {
 		if text, ok := d.text(n, field); ok {
@@ -256,7 +317,11 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, field string) {
 		d.wrong(n, field, "true or false")
 	case s.kind == scalarNumber:
 		if err := json.Unmarshal([]byte(s.text), v.Addr().Interface()); err != nil {
-			d.add(d.line(n), field, "%s is not a whole number that fits", brief(n.Value))
+			whole := "whole "
+			if v.CanFloat() {
+				whole = ""
+			}
+			d.add(d.line(n), field, "%s is not a %snumber that fits", brief(n.Value), whole)
 		}
 	default:
 		d.wrong(n, field, "a number")
@@ -310,14 +375,6 @@ func isNull(n *yaml.Node) bool {
 		n = n.Alias
 	}
 	return readScalar(n).kind == scalarNull
-}
-
-func fieldNames(t reflect.Type) []string {
-	names := make([]string, t.NumField())
-	for i := range names {
-		names[i], _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
-	}
-	return names
 }
 
 func join(field, key string) string {

@@ -20,6 +20,7 @@ var descriptions = map[string]string{
 	"Defaults.inputs":               "a Module's Input of the same kind and name replaces one of these",
 	"Defaults.extra_files":          "a Module's Extra file of the same name replaces one of these",
 	"Defaults.hooks":                "they run around those of the Module",
+	"Defaults.approval":             "of Modules that say nothing about it",
 	"Defaults.limits":               "taken one by one where the Module has none",
 
 	"ModuleSpec":                                    "A Module: one root of infrastructure code with one state, run by one engine.",
@@ -36,6 +37,7 @@ var descriptions = map[string]string{
 	"ModuleSpec.inputs":                             "the values that the code is given",
 	"ModuleSpec.extra_files":                        "files placed beside the code before every Job",
 	"ModuleSpec.hooks":                              "scripts that run around the Steps of a Job",
+	"ModuleSpec.approval":                           "which Jobs wait after their plan until somebody approves it: never (default), always or on_destroy",
 	"ModuleSpec.limits":                             "how long its Jobs may take and how they recover",
 	"ModuleSpec.trigger_on_upstream_output_changed": "apply this Module when an output that it takes has changed; default true",
 
@@ -50,13 +52,13 @@ var descriptions = map[string]string{
 	"ScriptSpec.shell":      "bash (default), run with -euo pipefail, or sh, run with -eu: a command that fails and a variable that is not set end it",
 	"ScriptSpec.run":        "the text to run; see shell for what ends it",
 	"ScriptSpec.file":       "instead of run: a file of the source, relative to its subdirectory",
-	"ScriptSpec.repeatable": "the run may simply be started again after a loss",
+	"ScriptSpec.repeatable": "the run may be started again at once after a loss. Without it a lost Instance is waited for (limits.recovery_window), and then the script is run again from its start elsewhere; limits.max_attempts: 1 forbids that",
 
 	"Input":           "One value given to a Module.",
 	"Input.name":      "of the input variable, or of the environment variable",
 	"Input.kind":      "parameter (default): an input variable of the code; env: an environment variable",
-	"Input.from":      "definition: a fact of the Module; output: an output of another Module; without it, value as it is",
-	"Input.value":     "any value, typed as it stands; for `from: definition` the name of a fact, such as module_name or stack_id",
+	"Input.from":      "definition: a fact of the Module; output: an output of another Module; secret: a Secret; without it, value as it is",
+	"Input.value":     "any value, typed as it stands; for `from: definition` the name of a fact, such as module_name or stack_id; for `from: secret` the name of a Secret",
 	"Input.module":    `for from: output: "module", "namespace/module" or "stack/namespace/module" of the same Stack`,
 	"Input.output":    "for from: output: the name of the output",
 	"Input.sensitive": "never show the value; without value, apply keeps the one that is stored",
@@ -76,7 +78,7 @@ var descriptions = map[string]string{
 	"Limits.timeout":         "of one Step, such as 1h30m; default none",
 	"Limits.stall_timeout":   "of silence in one Step; default 30m",
 	"Limits.recovery_window": "how long a lost Instance may come back to a changing Step; default 10m, 0s for none",
-	"Limits.max_attempts":    "how often a Job is bound before it fails; default 5",
+	"Limits.max_attempts":    "how often a Job is bound to an Instance before it fails; default 5; with 1 nothing is ever begun a second time",
 
 	"RunnerSpec":                            "A Runner: what Modules are bound to.",
 	"RunnerSpec.name":                       "unique in the Organization: 1 to 63 of a-z, 0-9, - _ .",
@@ -85,7 +87,11 @@ var descriptions = map[string]string{
 	"RunnerSpec.is_disabled":                "it takes no new Jobs",
 	"RunnerSpec.allow_multiple_instances":   "several Runner processes may be connected at once",
 	"RunnerSpec.labels":                     "for Modules that ask for labels",
+	"RunnerSpec.os":                         "operating system of its Instances, others are refused; left out, that of the first one counts",
+	"RunnerSpec.lifetime":                   "of its Instances: persistent (default; one that is gone is missed) or ephemeral (one that is gone has done its work)",
+	"RunnerSpec.webhook":                    "URL that is called, signed, when a Job waits and no Instance is online",
 	"RunnerSpec.selection":                  "how one of several Instances is chosen: first_response (default), least_loaded or random",
+	"RunnerSpec.service_principal_id":       "id of the Service principal, of role runner, that its processes log in as; left out, one of its own, or the one it has",
 	"RunnerSpec.max_parallel_jobs":          "of all its Instances together; 0 as each Instance says",
 
 	"AssignmentSpec":        "An Assignment: the right of a Stack, Namespace or Module to use a Runner.",

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"legwork/internal/node"
 )
 
 // masked stands for a sensitive value.
@@ -62,6 +64,20 @@ var implied = map[string]string{
 	"ScriptSpec.shell":     "bash",
 	"RunnerSpec.selection": string(FirstResponse),
 	"ModuleSpec.trigger_on_upstream_output_changed": "true",
+
+	"Node.connection":                string(node.SSH),
+	"Node.port":                      "22",
+	"RunbookSpec.strategy":           string(NodeFirst),
+	"RunbookSpec.concurrency":        fmt.Sprint(DefaultConcurrency),
+	"RunbookSpec.max_failures":       "0",
+	"RunbookSpec.on_failure":         string(StopOnFailure),
+	"RunbookSpec.order_by":           "name",
+	"RunbookSpec.concurrency_policy": string(AllowConcurrent),
+	"Dispatch.mode":                  string(AutomaticDispatch),
+	"Option.type":                    string(StringOption),
+	"ConnectionSpec.host_keys":       string(StrictHostKeys),
+	"ConnectionSpec.sudo_user":       "root",
+	"Schedule.time_zone":             "UTC",
 }
 
 func (f flat) add(path string, v reflect.Value) {
@@ -82,7 +98,11 @@ func (f flat) add(path string, v reflect.Value) {
 		f.fields(path, v)
 	case reflect.Slice:
 		for i := range v.Len() {
-			f.add(path+"["+elementKey(i, v.Index(i).Interface())+"]", v.Index(i))
+			at := path + "[" + elementKey(i, v.Index(i).Interface()) + "]"
+			f.add(at, v.Index(i))
+			if v.Index(i).Kind() == reflect.String { // an empty one counts
+				f.leaf(at, v.Index(i).Interface())
+			}
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
@@ -92,7 +112,10 @@ func (f flat) add(path string, v reflect.Value) {
 		switch {
 		case v.IsNil():
 		case v.Elem().Kind() == reflect.Struct:
-			f.add(path, v.Elem())
+			before := len(f.values)
+			if f.add(path, v.Elem()); len(f.values) == before { // that it is there counts
+				f.values[path] = "{}"
+			}
 		default: // what is pointed at counts even when it is zero
 			f.leaf(path, v.Elem().Interface())
 		}
@@ -107,12 +130,12 @@ func (f flat) fields(path string, v reflect.Value) {
 	if in, ok := v.Interface().(Input); ok && in.Sensitive {
 		f.sensitive[join(path, "value")] = true
 	}
-	for i, name := range fieldNames(v.Type()) {
-		field := v.Field(i)
-		if word, ok := implied[v.Type().Name()+"."+name]; ok && fmt.Sprint(reflect.Indirect(field)) == word {
+	for _, key := range fieldsOf(v.Type()) {
+		field := v.FieldByIndex(key.index)
+		if word, ok := implied[key.owner+"."+key.name]; ok && fmt.Sprint(reflect.Indirect(field)) == word {
 			continue
 		}
-		f.add(join(path, name), field)
+		f.add(join(path, key.name), field)
 	}
 }
 
@@ -131,6 +154,10 @@ func elementKey(i int, element any) string {
 		return e.Key()
 	case ExtraFile:
 		return e.FileName
+	case Schedule:
+		if e.Name != "" {
+			return e.Name
+		}
 	}
 	return fmt.Sprint(i)
 }

@@ -10,7 +10,7 @@ import (
 // Defaults of its Namespace. Neither argument is changed, and Effective of an effective Module with
 // no Defaults is the Module.
 //
-// Engine, instance name and each limit are taken one by one. Runner, labels and instance name belong
+// Engine, approval, instance name and each limit are taken one by one. Runner, labels and instance name belong
 // together: a Module that names a Runner or labels takes none of the three. Inputs of the same kind
 // and name and Extra files of the same name are the Module's; the Defaults come first. Hooks of the
 // Namespace run around those of the Module: before it first, after it last. An Input of the Defaults
@@ -28,6 +28,7 @@ func Effective(m ModuleSpec, d Defaults) ModuleSpec {
 	e.Inputs = mergeBy(Input.Key, m.inheritable(d.Inputs), m.Inputs)
 	e.ExtraFiles = mergeBy(func(f ExtraFile) string { return f.FileName }, d.ExtraFiles, m.ExtraFiles)
 	e.Hooks = around(d.Hooks, m.Hooks)
+	e.Approval = cmp.Or(m.Approval, d.Approval)
 	e.Limits = Limits{
 		Timeout:        cmp.Or(m.Limits.Timeout, d.Limits.Timeout),
 		StallTimeout:   cmp.Or(m.Limits.StallTimeout, d.Limits.StallTimeout),

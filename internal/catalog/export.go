@@ -22,7 +22,9 @@ func Export(s Snapshot) ([]byte, error) {
 	var b bytes.Buffer
 	err := errors.Join(
 		exportAll(&b, KindStack, s.Stacks), exportAll(&b, KindNamespace, s.Namespaces), exportAll(&b, KindRunner, s.Runners),
-		exportAll(&b, KindModule, s.Modules), exportAll(&b, KindAssignment, s.Assignments),
+		exportAll(&b, KindModule, s.Modules), exportAll(&b, KindAssignment, s.Assignments), exportAll(&b, KindNode, s.Nodes),
+		exportAll(&b, KindNodeSource, s.NodeSources), exportAll(&b, KindRunbook, s.Runbooks),
+		exportAll(&b, KindSecret, s.Secrets),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("writing the manifest: %w", err)
@@ -49,13 +51,13 @@ func exportAll[T specification](b *bytes.Buffer, kind Kind, list []T) error {
 
 // appendFields writes the fields of a struct under the names of their json tags, without empty ones.
 func appendFields(root *yaml.Node, v reflect.Value) error {
-	for i, name := range fieldNames(v.Type()) {
-		if field := v.Field(i); !isEmpty(field) {
+	for _, f := range fieldsOf(v.Type()) {
+		if field := v.FieldByIndex(f.index); !isEmpty(field) {
 			n, err := nodeOf(field)
 			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return fmt.Errorf("%s: %w", f.name, err)
 			}
-			appendEntry(root, name, n)
+			appendEntry(root, f.name, n)
 		}
 	}
 	return nil
@@ -100,7 +102,12 @@ func nodeOf(v reflect.Value) (*yaml.Node, error) {
 			n.Content = append(n.Content, part)
 		}
 		return n, nil
+	case reflect.Interface:
+		return valueNode(v.Interface())
 	case reflect.Map:
+		if v.Type().Elem().Kind() == reflect.Interface {
+			return valueNode(v.Interface())
+		}
 		n := mappingNode()
 		for _, key := range sortedKeys(v.Convert(textsType).Interface().(map[string]string)) {
 			appendEntry(n, key, textNode(v.MapIndex(reflect.ValueOf(key)).String()))
@@ -113,6 +120,15 @@ func nodeOf(v reflect.Value) (*yaml.Node, error) {
 }
 
 var textsType = reflect.TypeFor[map[string]string]()
+
+// valueNode writes any value as JSON has it.
+func valueNode(v any) (*yaml.Node, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("writing a value: %w", err)
+	}
+	return jsonNode(raw)
+}
 
 // jsonNode writes a JSON value with the same types and digits.
 func jsonNode(raw json.RawMessage) (*yaml.Node, error) {

@@ -90,6 +90,7 @@ func drawDefaults(t *rapid.T) catalog.Defaults {
 		Engine:             rapid.SampledFrom(append([]catalog.Engine{""}, catalog.Engines...)).Draw(t, "engine"),
 		RunnerInstanceName: rapid.SampledFrom([]string{"", "host 1"}).Draw(t, "instance"),
 		Inputs:             drawInputs(t),
+		Approval:           rapid.SampledFrom(append([]catalog.Approval{""}, catalog.Approvals...)).Draw(t, "approval"),
 	}
 	if rapid.Bool().Draw(t, "by name") {
 		d.Runner = words.Draw(t, "runner")
@@ -119,7 +120,7 @@ func drawModule(t *rapid.T) catalog.ModuleSpec {
 	m := catalog.ModuleSpec{
 		Stack: words.Draw(t, "stack"), Namespace: words.Draw(t, "namespace"), Name: words.Draw(t, "module"), Description: texts.Draw(t, "description"),
 		Engine: d.Engine, Runner: d.Runner, RunnerLabels: d.RunnerLabels, RunnerInstanceName: d.RunnerInstanceName,
-		Inputs: d.Inputs, ExtraFiles: d.ExtraFiles, Hooks: d.Hooks, Limits: d.Limits,
+		Inputs: d.Inputs, ExtraFiles: d.ExtraFiles, Hooks: d.Hooks, Approval: d.Approval, Limits: d.Limits,
 	}
 	if m.Engine == catalog.Script {
 		m.Script = &catalog.ScriptSpec{Run: "x" + texts.Draw(t, "run"), Repeatable: rapid.Bool().Draw(t, "repeatable")}
@@ -153,6 +154,8 @@ func drawSnapshot(t *rapid.T) catalog.Snapshot {
 		s.Runners = append(s.Runners, catalog.RunnerSpec{
 			Name: words.Draw(t, "runner"), IsDisabled: rapid.Bool().Draw(t, "disabled"), Labels: rapid.MapOfN(words, words, 0, 2).Draw(t, "labels"),
 			Selection: rapid.SampledFrom([]catalog.Selection{"", catalog.FirstResponse, catalog.Random}).Draw(t, "selection"), MaxParallelJobs: rapid.IntRange(0, 9).Draw(t, "jobs"),
+			OS: rapid.SampledFrom([]catalog.OS{"", "linux", "windows"}).Draw(t, "os"), Lifetime: rapid.SampledFrom([]catalog.Lifetime{"", catalog.Persistent, catalog.Ephemeral}).Draw(t, "lifetime"),
+			Webhook: rapid.SampledFrom([]string{"", "https://scaler.example.com/wake?pool=a"}).Draw(t, "webhook"),
 		})
 	})
 	add("modules", func() { s.Modules = append(s.Modules, drawModule(t)) })

@@ -76,6 +76,12 @@ func (c *checker) inputFrom(at, stack, namespace string, in Input) {
 			fact = ""
 		}
 		choice(c, at+"value", fact, Facts, true)
+	case FromSecret:
+		var name string
+		if json.Unmarshal(in.Value, &name) != nil || name == "" {
+			c.add(at+"value", "is missing: the name of a Secret")
+		}
+		c.secretName(at+"value", name)
 	case FromOutput:
 		if len(in.Value) > 0 {
 			c.add(at+"value", "cannot stand beside `from: output`")
@@ -92,7 +98,7 @@ func (c *checker) inputFrom(at, stack, namespace string, in Input) {
 		}
 		return
 	default:
-		choice(c, at+"from", in.From, []InputFrom{FromDefinition, FromOutput}, false)
+		choice(c, at+"from", in.From, []InputFrom{FromDefinition, FromOutput, FromSecret}, false)
 		return
 	}
 	only("module", in.Module != "")

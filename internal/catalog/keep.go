@@ -39,7 +39,8 @@ func (in Input) secret() bool { return in.Sensitive && in.From == FromValue }
 func (s Snapshot) keep(m Manifest) (Manifest, []fault.Problem) {
 	var problems []fault.Problem
 	namespaces, modules := byPath(s.Namespaces), byPath(s.Modules)
-	m.Namespaces, m.Modules = slices.Clone(m.Namespaces), slices.Clone(m.Modules)
+	m.Namespaces, m.Modules, m.Runners = slices.Clone(m.Namespaces), slices.Clone(m.Modules), slices.Clone(m.Runners)
+	s.keepPrincipals(m.Runners)
 	for i := range m.Namespaces {
 		d := &m.Namespaces[i]
 		inputs := &d.Spec.Defaults.Inputs
@@ -54,6 +55,16 @@ func (s Snapshot) keep(m Manifest) (Manifest, []fault.Problem) {
 		})
 	}
 	return m, problems
+}
+
+// keepPrincipals leaves Runners that name no Service principal the one that they have.
+func (s Snapshot) keepPrincipals(declared []Declared[RunnerSpec]) {
+	runners := byPath(s.Runners)
+	for i := range declared {
+		if d := &declared[i].Spec; d.ServicePrincipalID == "" {
+			d.ServicePrincipalID = runners[d.Path()].ServicePrincipalID
+		}
+	}
 }
 
 // kept gives declared Inputs with the stored values of those that have none; lost hears where there is none either.

@@ -56,6 +56,10 @@ type Manifest struct {
 	Runners     []Declared[RunnerSpec]
 	Modules     []Declared[ModuleSpec]
 	Assignments []Declared[AssignmentSpec]
+	Nodes       []Declared[NodeSpec]
+	NodeSources []Declared[NodeSourceSpec]
+	Runbooks    []Declared[RunbookSpec]
+	Secrets     []Declared[SecretDocument]
 
 	problems []fault.Problem // of the documents by themselves, found while they were read
 	lost     map[Kind]bool   // kinds of which a document could not be read so far that its path is known
@@ -63,7 +67,8 @@ type Manifest struct {
 
 // Len gives the number of documents.
 func (m Manifest) Len() int {
-	return len(m.Stacks) + len(m.Namespaces) + len(m.Runners) + len(m.Modules) + len(m.Assignments)
+	return len(m.Stacks) + len(m.Namespaces) + len(m.Runners) + len(m.Modules) + len(m.Assignments) +
+		len(m.Nodes) + len(m.NodeSources) + len(m.Runbooks) + len(m.Secrets)
 }
 
 // ParseManifest reads all files of a manifest. Every problem of every file is named, with file, line
@@ -162,7 +167,11 @@ func duplicates(m Manifest) []fault.Problem {
 	problems = append(problems, twice(KindNamespace, m.Namespaces)...)
 	problems = append(problems, twice(KindRunner, m.Runners)...)
 	problems = append(problems, twice(KindModule, m.Modules)...)
-	return append(problems, twice(KindAssignment, m.Assignments)...)
+	problems = append(problems, twice(KindAssignment, m.Assignments)...)
+	problems = append(problems, twice(KindNode, m.Nodes)...)
+	problems = append(problems, twice(KindNodeSource, m.NodeSources)...)
+	problems = append(problems, twice(KindRunbook, m.Runbooks)...)
+	return append(problems, twice(KindSecret, m.Secrets)...)
 }
 
 func twice[T specification](kind Kind, list []Declared[T]) []fault.Problem {

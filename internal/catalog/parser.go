@@ -86,6 +86,14 @@ func (p *parser) declare(d *decoder, entries []entry) {
 		declare(d, entries, &m.Modules)
 	case KindAssignment:
 		declare(d, entries, &m.Assignments)
+	case KindNode:
+		declare(d, entries, &m.Nodes)
+	case KindNodeSource:
+		declare(d, entries, &m.NodeSources)
+	case KindRunbook:
+		declare(d, entries, &m.Runbooks)
+	case KindSecret:
+		declare(d, d.withoutValue(entries), &m.Secrets)
 	}
 	if d.stopped || d.reported("name") || d.reported("stack") || d.reported("namespace") {
 		p.lose(kind)

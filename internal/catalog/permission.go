@@ -24,7 +24,7 @@ type Permission string
 const (
 	Read          Permission = "read"
 	ReadSensitive Permission = "read_sensitive" // sensitive outputs
-	Declare       Permission = "declare"        // Stacks, Namespaces, Modules
+	Declare       Permission = "declare"        // Stacks, Namespaces, Modules, Nodes, Node sources, Runbooks
 	Operate       Permission = "operate"        // submit, cancel, approve Jobs
 	Administer    Permission = "administer"     // Runners, Assignments, principals, credentials
 	Connect       Permission = "connect"        // as a Runner
@@ -43,6 +43,8 @@ type Actor struct {
 	ID             string // of the principal
 	Name           string // for people and the audit
 	Role           Role
+	CredentialID   string // that it showed; empty for a user
+	Address        string // that the request came from, as far as it is known; for the audit
 }
 
 // Can tells whether the Actor has a permission. Whatever is not granted is denied.

@@ -31,6 +31,10 @@ type Change struct {
 	Runner     *RunnerSpec     `json:"-"`
 	Module     *ModuleSpec     `json:"-"`
 	Assignment *AssignmentSpec `json:"-"`
+	Node       *NodeSpec       `json:"-"`
+	NodeSource *NodeSourceSpec `json:"-"`
+	Runbook    *RunbookSpec    `json:"-"`
+	Secret     *SecretDocument `json:"-"`
 }
 
 // FieldChange is one field that differs, by a path such as "inputs[cidr].value". Old and New are the
@@ -43,7 +47,7 @@ type FieldChange struct {
 }
 
 // Changes are in the order in which they can be written: Stacks, Namespaces, Runners, Modules with
-// those first whose outputs others take, Assignments.
+// those first whose outputs others take, Assignments, Nodes, Node sources, Runbooks, Secrets.
 type Changes []Change
 
 // Count gives how many changes have the action.
@@ -64,10 +68,10 @@ func (c Changes) Count(action Action) int {
 // an empty list and the order of Inputs and Extra files make no difference.
 //
 // A sensitive Input without a value keeps the one that the Snapshot holds; the Changes carry it. Where
-// there is none to keep, that is a problem.
+// there is none to keep, that is a problem. So it is with a Secret that is no reference.
 func Plan(current Snapshot, m Manifest) (Changes, error) {
 	m, lost := current.keep(m)
-	problems := slices.Concat(lost, m.ownProblems())
+	problems := slices.Concat(lost, current.valuesMissing(m), m.ownProblems())
 	after := current.with(m)
 	t := newTree(after, m)
 	if err := manifestFault(append(problems, t.check()...)); err != nil {
@@ -83,6 +87,10 @@ func Plan(current Snapshot, m Manifest) (Changes, error) {
 		changesOf(KindRunner, current.Runners, m.Runners, func(c *Change, s RunnerSpec) { c.Runner = &s }),
 		changesOf(KindModule, current.Modules, modules, func(c *Change, s ModuleSpec) { c.Module = &s }),
 		changesOf(KindAssignment, current.Assignments, m.Assignments, func(c *Change, s AssignmentSpec) { c.Assignment = &s }),
+		changesOf(KindNode, current.Nodes, m.Nodes, func(c *Change, s NodeSpec) { c.Node = &s }),
+		changesOf(KindNodeSource, current.NodeSources, m.NodeSources, func(c *Change, s NodeSourceSpec) { c.NodeSource = &s }),
+		changesOf(KindRunbook, current.Runbooks, m.Runbooks, func(c *Change, s RunbookSpec) { c.Runbook = &s }),
+		changesOf(KindSecret, current.Secrets, m.Secrets, func(c *Change, s SecretDocument) { c.Secret = &s }),
 	)
 	return changes, nil
 }
@@ -93,22 +101,28 @@ func (m Manifest) ownProblems() []fault.Problem {
 		return slices.Clone(m.problems)
 	}
 	return slices.Concat(specProblems(m.Stacks), specProblems(m.Namespaces), specProblems(m.Runners),
-		specProblems(m.Modules), specProblems(m.Assignments), duplicates(m))
+		specProblems(m.Modules), specProblems(m.Assignments), specProblems(m.Nodes), specProblems(m.NodeSources),
+		specProblems(m.Runbooks), specProblems(m.Secrets), duplicates(m))
 }
 
 func specProblems[T specification](list []Declared[T]) []fault.Problem {
 	var problems []fault.Problem
 	for _, d := range list {
 		for _, p := range d.Spec.problems() {
-			at := d.At(p.Field)
-			p.File, p.Line = at.File, at.Line
-			if p.File == "" {
-				p.Message = fmt.Sprintf("%s (%s)", p.Message, d.Spec.Path())
-			}
-			problems = append(problems, p)
+			problems = append(problems, located(d, p))
 		}
 	}
 	return problems
+}
+
+// located gives a problem of a Spec with its place in the manifest, or with the Spec's path where it has none.
+func located[T specification](d Declared[T], p fault.Problem) fault.Problem {
+	at := d.At(p.Field)
+	p.File, p.Line = at.File, at.Line
+	if p.File == "" {
+		p.Message = fmt.Sprintf("%s (%s)", p.Message, d.Spec.Path())
+	}
+	return p
 }
 
 // inOrder puts the declared Modules so that each comes after those whose outputs it takes.

@@ -14,7 +14,10 @@ type ResolvedInput struct {
 	Kind      InputKind       `json:"kind"`  // never empty
 	Value     json.RawMessage `json:"value"` // JSON; Text gives what the environment holds
 	Sensitive bool            `json:"sensitive,omitempty"`
-	Source    string          `json:"source"` // "value", "definition stack_name" or "output prod/network/base.subnet_id"
+	Source    string          `json:"source"` // "value", "definition stack_name", "output prod/network/base.subnet_id" or "secret token"
+
+	// Secret names the Secret that it takes, whose value is filled in later.
+	Secret string `json:"secret,omitempty"`
 }
 
 // Text gives the value as the environment holds it: a string as it is, anything else compact JSON.
@@ -26,7 +29,7 @@ func (r ResolvedInput) Text() string { return Text(r.Value) }
 //
 // An output that its Module's Output set does not hold is a Fault of kind Conflict and code
 // output_missing; a value that cannot be passed on is one of code input_unusable. An Input is sensitive
-// when it says so or its output is.
+// when it says so, its output is, or it takes a Secret.
 func ResolveInputs(m Module, outputs func(modulePath string) (OutputSet, bool)) (inputs []ResolvedInput, missing []string, err error) {
 	for _, in := range m.Inputs {
 		r := ResolvedInput{Name: in.Name, Kind: in.Kind, Value: in.Value, Sensitive: in.Sensitive, Source: "value"}
@@ -36,6 +39,9 @@ func ResolveInputs(m Module, outputs func(modulePath string) (OutputSet, bool)) 
 		switch in.From {
 		case FromDefinition:
 			err = r.fromDefinition(m, in)
+		case FromSecret:
+			r.Secret = Text(in.Value)
+			r.Source, r.Sensitive, r.Value = "secret "+r.Secret, true, json.RawMessage("null")
 		case FromOutput:
 			var waits string
 			if waits, err = r.fromOutput(m, in, outputs); waits != "" {

@@ -230,6 +230,9 @@ func TestAssigned(t *testing.T) {
 		"foreign assignment": {r, assignment(func(a *catalog.Assignment) { a.OrganizationID = "x" }), false},
 		"no scope":           {r, assignment(func(a *catalog.Assignment) { a.StackID = "" }), false},
 	} {
+		if got := catalog.RightsOf("o", c.a).Assigned(c.r, m); got != c.want {
+			t.Errorf("%s, as a right: %v", name, got)
+		}
 		if got := catalog.Assigned(c.r, c.a, m); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ const (
 	MaxFileBytes   = 1 << 20   // of one such file, of a Hook or of a script
 	MaxHooks       = 100
 	MaxLabels      = 64
+	MaxWebhookURL  = 2_000 // bytes
 )
 
 const maxDuration = Duration(366 * 24 * time.Hour)
@@ -63,6 +65,22 @@ func (c *checker) add(field, format string, args ...any) {
 	c.problems = append(c.problems, fault.Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
+// webhook checks a URL that the Server is to call. It may hold a token, so that it is not repeated.
+func (c *checker) webhook(text string) {
+	if text == "" {
+		return
+	}
+	u, err := url.Parse(text)
+	switch {
+	case len(text) > MaxWebhookURL:
+		c.add("webhook", "has more than %d bytes", MaxWebhookURL)
+	case err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.Fragment != "":
+		c.add("webhook", "wants a URL such as https://scaler.example.com/wake")
+	case u.User != nil:
+		c.add("webhook", "must hold no user name and no password")
+	}
+}
+
 func (s StackSpec) problems() []fault.Problem {
 	var c checker
 	c.name("name", s.Name)
@@ -101,7 +119,15 @@ func (r RunnerSpec) problems() []fault.Problem {
 	c.name("name", r.Name)
 	c.description(r.Description)
 	c.labels("labels", r.Labels)
+	choice(&c, "os", r.OS, OSes, false)
 	choice(&c, "selection", r.Selection, []Selection{FirstResponse, LeastLoaded, Random}, false)
+	choice(&c, "lifetime", r.Lifetime, []Lifetime{Persistent, Ephemeral}, false)
+	c.webhook(r.Webhook)
+	if len(r.ServicePrincipalID) > 36 || !printable(r.ServicePrincipalID) {
+		c.add("service_principal_id", "wants the id of a Service principal, which `legwork principal list` shows")
+	}
+	c.nodeFilters("node_filters", r.NodeFilters)
+	c.priority("node_priority", r.NodePriority)
 	if r.MaxParallelJobs < 0 || r.MaxParallelJobs > 10_000 {
 		c.add("max_parallel_jobs", "wants 0 (as each Instance says) to 10000")
 	}
@@ -132,7 +158,7 @@ func (a AssignmentSpec) problems() []fault.Problem {
 func (m ModuleSpec) settings() Defaults {
 	return Defaults{
 		Engine: m.Engine, Runner: m.Runner, RunnerLabels: m.RunnerLabels, RunnerInstanceName: m.RunnerInstanceName,
-		Inputs: m.Inputs, ExtraFiles: m.ExtraFiles, Hooks: m.Hooks, Limits: m.Limits,
+		Inputs: m.Inputs, ExtraFiles: m.ExtraFiles, Hooks: m.Hooks, Approval: m.Approval, Limits: m.Limits,
 	}
 }
 
@@ -151,6 +177,7 @@ func (c *checker) settings(prefix, stack, namespace string, d Defaults) {
 	c.inputs(prefix+"inputs", stack, namespace, d.Inputs)
 	c.extraFiles(prefix+"extra_files", d.ExtraFiles)
 	c.hooks(prefix+"hooks", d.Hooks)
+	choice(c, prefix+"approval", d.Approval, Approvals, false)
 	c.limits(prefix+"limits.", d.Limits)
 }
 

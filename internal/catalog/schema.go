@@ -1,12 +1,16 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
+
+	"legwork/internal/node"
 )
 
 //go:generate go test -count=1 -run ^TestSchemaFileIsCurrent$ . -update
@@ -22,7 +26,8 @@ func ManifestSchema() ([]byte, error) {
 	}
 	documents := map[Kind]any{
 		KindStack: StackSpec{}, KindNamespace: NamespaceSpec{}, KindRunner: RunnerSpec{},
-		KindModule: ModuleSpec{}, KindAssignment: AssignmentSpec{},
+		KindModule: ModuleSpec{}, KindAssignment: AssignmentSpec{}, KindNode: NodeSpec{},
+		KindNodeSource: NodeSourceSpec{}, KindRunbook: RunbookSpec{}, KindSecret: SecretDocument{},
 	}
 	for _, kind := range Kinds {
 		addDocument(root, kind, reflect.TypeOf(documents[kind]))
@@ -38,7 +43,9 @@ func ManifestSchema() ([]byte, error) {
 func addDocument(root *jsonschema.Schema, kind Kind, spec reflect.Type) {
 	r := jsonschema.Reflector{
 		Anonymous: true, Mapper: mapType, LookupComment: describeField, RequiredFromJSONSchemaTags: true,
-		Namer: func(t reflect.Type) string { return strings.TrimSuffix(t.Name(), "Spec") },
+		Namer: func(t reflect.Type) string {
+			return strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Spec"), "Document")
+		},
 	}
 	s := r.ReflectFromType(spec)
 	for name, definition := range s.Definitions {
@@ -55,15 +62,20 @@ func addDocument(root *jsonschema.Schema, kind Kind, spec reflect.Type) {
 
 // narrow says of texts what their Go type does not.
 func narrow(name string, definition *jsonschema.Schema) {
-	words := map[string][]string{"Hook.task": HookTasks, "Hook.shell": shells, "Script.shell": shells}
+	words := map[string][]string{"Hook.task": HookTasks, "Hook.shell": shells, "Script.shell": shells, "ModuleStep.action": moduleActions}
 	for p := definition.Properties.Oldest(); p != nil; p = p.Next() {
 		for _, word := range words[name+"."+p.Key] {
 			p.Value.Enum = append(p.Value.Enum, word)
 		}
 		switch p.Key {
 		case "name", "stack", "namespace", "runner":
-			if name != "Input" {
+			switch {
+			case p.Key != "name" || !slices.Contains([]string{"Input", "Node", "Option", "RunbookStep", "Schedule", "Secret"}, name):
 				p.Value.Pattern = `^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`
+			case name == "Secret":
+				p.Value.Pattern = `^[A-Za-z0-9][A-Za-z0-9._-]*$`
+			case name != "Input" && name != "Node":
+				p.Value.Pattern = `^[A-Za-z][A-Za-z0-9_-]{0,62}$`
 			}
 		}
 	}
@@ -80,6 +92,17 @@ var required = map[string][]string{
 	"ExtraFile":  {"file_name"},
 	"Hook":       {"task", "phase", "script"},
 	"Source":     {"type"},
+
+	"Node":        {"stack", "name"},
+	"NodeSource":  {"stack", "name", "type"},
+	"Runbook":     {"stack", "name", "steps"},
+	"Option":      {"name"},
+	"ValuesFrom":  {"url"},
+	"AnsibleStep": {"playbook"},
+	"ModuleStep":  {"module", "action"},
+	"RunbookRef":  {"name"},
+	"Schedule":    {"cron"},
+	"Secret":      {"name", "scope"},
 }
 
 // mapType gives the schema of the types whose values are fewer than their Go type says.
@@ -92,11 +115,35 @@ func mapType(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[InputKind]():
 		return enum([]InputKind{Parameter, Env})
 	case reflect.TypeFor[InputFrom]():
-		return enum([]InputFrom{FromDefinition, FromOutput})
+		return enum([]InputFrom{FromDefinition, FromOutput, FromSecret})
 	case reflect.TypeFor[HookPhase]():
 		return enum([]HookPhase{Before, After})
+	case reflect.TypeFor[Approval]():
+		return enum(Approvals)
 	case reflect.TypeFor[Selection]():
 		return enum([]Selection{FirstResponse, LeastLoaded, Random})
+	case reflect.TypeFor[Lifetime]():
+		return enum([]Lifetime{Persistent, Ephemeral})
+	case reflect.TypeFor[OS]():
+		return enum(OSes)
+	case reflect.TypeFor[node.Connection]():
+		return enum([]node.Connection{node.SSH, node.Local})
+	case reflect.TypeFor[NodeSourceType]():
+		return enum(NodeSourceTypes)
+	case reflect.TypeFor[OptionType]():
+		return enum(OptionTypes)
+	case reflect.TypeFor[Strategy]():
+		return enum(strategies)
+	case reflect.TypeFor[OnFailure]():
+		return enum(onFailures)
+	case reflect.TypeFor[ConcurrencyPolicy]():
+		return enum(concurrencyPolicies)
+	case reflect.TypeFor[DispatchMode]():
+		return enum(dispatchModes)
+	case reflect.TypeFor[Each]():
+		return enum(eaches)
+	case reflect.TypeFor[HostKeys]():
+		return enum(hostKeys)
 	case durationType:
 		return &jsonschema.Schema{Type: "string", Pattern: `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`, Examples: []any{"90s", "1h30m"}}
 	case rawType:
@@ -116,10 +163,12 @@ func enum[T ~string](words []T) *jsonschema.Schema {
 // describeField finds the description of a type or one of its fields.
 func describeField(t reflect.Type, field string) string {
 	if field == "" {
-		return descriptions[t.Name()]
+		return described(t.Name())
 	}
 	if f, ok := t.FieldByName(field); ok {
 		field, _, _ = strings.Cut(f.Tag.Get("json"), ",")
 	}
-	return descriptions[t.Name()+"."+field]
+	return described(t.Name() + "." + field)
 }
+
+func described(key string) string { return cmp.Or(descriptions[key], runbookDescriptions[key]) }

@@ -12,6 +12,10 @@ type Snapshot struct {
 	Runners     []RunnerSpec     `json:"runners"`
 	Modules     []ModuleSpec     `json:"modules"`
 	Assignments []AssignmentSpec `json:"assignments"`
+	Nodes       []NodeSpec       `json:"nodes"`
+	NodeSources []NodeSourceSpec `json:"node_sources"`
+	Runbooks    []RunbookSpec    `json:"runbooks"`
+	Secrets     []SecretDocument `json:"secrets"` // without their values
 }
 
 // Manifest declares what the Snapshot holds, without positions. Plan takes it where a Spec came by
@@ -20,6 +24,8 @@ func (s Snapshot) Manifest() Manifest {
 	return Manifest{
 		Stacks: declareAll(s.Stacks), Namespaces: declareAll(s.Namespaces), Runners: declareAll(s.Runners),
 		Modules: declareAll(s.Modules), Assignments: declareAll(s.Assignments),
+		Nodes: declareAll(s.Nodes), NodeSources: declareAll(s.NodeSources), Runbooks: declareAll(s.Runbooks),
+		Secrets: declareAll(s.Secrets),
 	}
 }
 
@@ -28,6 +34,8 @@ func (m Manifest) Snapshot() Snapshot {
 	return Snapshot{
 		Stacks: specs(m.Stacks), Namespaces: specs(m.Namespaces), Runners: specs(m.Runners),
 		Modules: specs(m.Modules), Assignments: specs(m.Assignments),
+		Nodes: specs(m.Nodes), NodeSources: specs(m.NodeSources), Runbooks: specs(m.Runbooks),
+		Secrets: specs(m.Secrets),
 	}
 }
 
@@ -36,6 +44,8 @@ func (s Snapshot) Sorted() Snapshot {
 	return Snapshot{
 		Stacks: sortedByPath(s.Stacks), Namespaces: sortedByPath(s.Namespaces), Runners: sortedByPath(s.Runners),
 		Modules: sortedByPath(s.Modules), Assignments: sortedByPath(s.Assignments),
+		Nodes: sortedByPath(s.Nodes), NodeSources: sortedByPath(s.NodeSources), Runbooks: sortedByPath(s.Runbooks),
+		Secrets: sortedByPath(s.Secrets),
 	}
 }
 
@@ -58,6 +68,8 @@ func (s Snapshot) with(m Manifest) Snapshot {
 	return Snapshot{
 		Stacks: replace(s.Stacks, m.Stacks), Namespaces: replace(s.Namespaces, m.Namespaces), Runners: replace(s.Runners, m.Runners),
 		Modules: replace(s.Modules, m.Modules), Assignments: replace(s.Assignments, m.Assignments),
+		Nodes: replace(s.Nodes, m.Nodes), NodeSources: replace(s.NodeSources, m.NodeSources), Runbooks: replace(s.Runbooks, m.Runbooks),
+		Secrets: replace(s.Secrets, m.Secrets),
 	}
 }
 

@@ -18,6 +18,8 @@ type tree struct {
 	runners    map[string]RunnerSpec
 	modules    map[string]ModuleSpec // as declared
 	effective  []ModuleSpec
+	runbooks   map[string]RunbookSpec
+	after      Snapshot
 	problems   []fault.Problem
 }
 
@@ -27,7 +29,7 @@ const maxSuggestions = 20
 func newTree(after Snapshot, m Manifest) *tree {
 	return &tree{
 		manifest: m, stacks: byPath(after.Stacks), namespaces: byPath(after.Namespaces), runners: byPath(after.Runners),
-		modules: byPath(after.Modules), effective: after.Effective(),
+		modules: byPath(after.Modules), effective: after.Effective(), runbooks: byPath(after.Runbooks), after: after,
 	}
 }
 
@@ -41,6 +43,9 @@ func (t *tree) check() []fault.Problem {
 	for _, d := range t.manifest.Assignments {
 		t.assignment(d)
 	}
+	t.nodes()
+	t.allRunbooks()
+	t.secrets()
 	t.engines()
 	t.cycles()
 	return t.problems

@@ -4,11 +4,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,8 +24,18 @@ type Programs struct {
 	Version string
 	Server  func(ctx context.Context, o StartOptions, log io.Writer) error
 	Runner  func(ctx context.Context, o StartOptions, log io.Writer) error
-	Keep    func(ctx context.Context, dir string) error
-	Dev     func(ctx context.Context, o DevOptions, out io.Writer) error
+	// RotateKey gives the database of a Server a new master key and, with data, seals all values anew under a new data key. It says what it did.
+	RotateKey func(ctx context.Context, o StartOptions, data bool, out io.Writer) error
+	Keep      func(ctx context.Context, dir string) error
+	// Tasks are the programs that a Runner has its keeper start, by the word behind `legwork runner`. Each does what a file says
+	// and gives the exit status.
+	Tasks map[string]func(ctx context.Context, file string) int
+	// Register registers a Runner as its settings say. ask is told whether these have a registration token, and gives one that
+	// goes before it, or "".
+	Register func(ctx context.Context, o StartOptions, ask func(have bool) (string, error)) (Registered, error)
+	// Unregister takes a Runner from the Server and removes its token file; with local the file alone.
+	Unregister func(ctx context.Context, o StartOptions, local bool) (Registered, error)
+	Dev        func(ctx context.Context, o DevOptions, out io.Writer) error
 	// Schema gives the JSON Schema of "manifest", "runner" or "server".
 	Schema func(name string) ([]byte, error)
 }
@@ -101,12 +113,16 @@ func (a *app) root() *cobra.Command {
 		Short: "The Server decides; Runners do the legwork",
 		Long: "The Server decides; Runners do the legwork.\n\n" +
 			"Exit status: 0 done, 1 the Job failed (or something inside the program), 2 wrong use, 3 not allowed,\n" +
-			"4 not found, 5 Server unreachable, 130 interrupted: a Job that was followed goes on.",
+			"4 not found, 5 Server unreachable, 6 --timeout is over and what was waited for is not, 130 interrupted: a Job that was followed goes on.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       a.programs.Version,
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); err != nil { // cobra asks later, when all is understood
+				return wrongUse(err)
+			}
 			a.begun = true
+			return nil
 		},
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       group,
@@ -120,8 +136,8 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.server, "server", "", "base URL of the Server (LEGWORK_SERVER; default "+defaultServer+")")
 	flags.StringVar(&a.token, "token-file", "", "file that holds the token (LEGWORK_TOKEN_FILE, or the token itself in LEGWORK_TOKEN)")
 	flags.StringVar(&a.caFile, "ca-file", "", "PEM file of certificate authorities to trust besides those of the host (LEGWORK_CA_FILE)")
-	root.AddCommand(a.serverCommand(), a.runnerCommand(), a.devCommand(), a.principalCommand(), a.assignmentCommand(), a.manifestCommand(), a.stackCommand(),
-		a.namespaceCommand(), a.moduleCommand(), a.outputCommand(), a.jobCommand(), a.schemaCommand(), a.versionCommand())
+	root.AddCommand(a.serverCommand(), a.runnerCommand(), a.devCommand(), a.userCommand(), a.principalCommand(), a.auditCommand(), a.loadCommand(), a.assignmentCommand(), a.manifestCommand(), a.stackCommand(),
+		a.namespaceCommand(), a.moduleCommand(), a.outputCommand(), a.nodeCommand(), a.nodeSourceCommand(), a.runbookCommand(), a.execCommand(), a.jobCommand(), a.secretCommand(), a.maintenanceCommand(), a.schemaCommand(), a.versionCommand())
 	return root
 }
 
@@ -145,7 +161,7 @@ func parent(use, short string, children ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// exactly is a check of the number of arguments that says which are missing.
+// exactly is a check of the arguments that says which are missing, and which cannot be names.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -154,8 +170,55 @@ func exactly(names ...string) cobra.PositionalArgs {
 		case len(args) > len(names):
 			return fault.New(fault.Invalid, "usage", "%q is one argument too many", args[len(names)]).WithHint("usage: %s", cmd.UseLine())
 		}
+		for i, name := range names {
+			if err := nameable(name, args[i]); err != nil {
+				return err.WithHint("usage: %s", cmd.UseLine())
+			}
+		}
 		return nil
 	}
+}
+
+// argumentNames says what arguments are called in sentences.
+var argumentNames = map[string]string{
+	"RUNNER": "name of the Runner", "RUNNER[/INSTANCE]": "name of the Runner or of its Instance", "RUNNER/INSTANCE": "name of the Runner or of its Instance",
+	"PRINCIPAL": "name of the Service principal", "USER": "name of the user", "MODULE": "path of the Module", "STACK": "name of the Stack",
+	"NAMESPACE": "path of the Namespace", "TOKEN": "name of the registration token", "NAME": "name", "SCOPE": "scope", "ID": "id",
+	"NODE": "path of the Node", "SOURCE": "path of the Node source", "RUNBOOK": "path of the Runbook",
+}
+
+// nameable tells what is wrong with an argument before anybody is asked for what it names: a part of it is empty, or it has more parts than
+// what it stands for.
+func nameable(argument, given string) *fault.Fault {
+	what := cmp.Or(argumentNames[argument], argument)
+	if argument == "FILE" || strings.HasPrefix(argument, "PATH") {
+		return nil // of this host
+	}
+	if argument == "FILTER" {
+		return nil // the Server says what is wrong with one, and where
+	}
+	parts := strings.Split(given, "/")
+	if slices.ContainsFunc(parts, func(part string) bool { return strings.TrimSpace(part) == "" }) {
+		if len(parts) == 1 {
+			return fault.New(fault.Invalid, "usage", "the %s is empty", what)
+		}
+		return fault.New(fault.Invalid, "usage", "a part of the %s %q is empty", what, given)
+	}
+	most := len(parts)
+	switch argument {
+	case "RUNNER", "PRINCIPAL", "USER", "STACK", "TOKEN", "ID":
+		most = 1
+	case "RUNNER[/INSTANCE]", "RUNNER/INSTANCE":
+		most = 2
+	case "NODE", "SOURCE", "RUNBOOK":
+		if most = 2; len(parts) < most {
+			return fault.New(fault.Invalid, "usage", "the %s %q names no Stack: it is written stack/name", what, given)
+		}
+	}
+	if len(parts) > most {
+		return fault.New(fault.Invalid, "usage", "the %s %q has a slash too many", what, given)
+	}
+	return nil
 }
 
 // exitStatus is the one place where errors become exit statuses.
@@ -163,8 +226,15 @@ func exitStatus(err error) int {
 	if err == nil {
 		return 0
 	}
+	var status taskStatus
+	if errors.As(err, &status) {
+		return int(status)
+	}
 	if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && !isFault(err) {
 		return 130
+	}
+	if fault.Of(err).Code == errDrainLate.Code {
+		return 6
 	}
 	switch fault.Of(err).Kind {
 	case fault.Invalid, fault.TooLarge:
@@ -182,7 +252,8 @@ func exitStatus(err error) int {
 // report writes an error as a sentence with a hint.
 func (a *app) report(err error) {
 	var said alreadySaid
-	if err == nil || errors.As(err, &said) {
+	var status taskStatus
+	if err == nil || errors.As(err, &said) || errors.As(err, &status) {
 		return
 	}
 	if errors.Is(err, context.Canceled) && !isFault(err) {
@@ -194,17 +265,31 @@ func (a *app) report(err error) {
 	if f.Kind == fault.Internal && f.Code == "internal" && !isFault(err) {
 		message = err.Error() // our own: there is no log to look into
 	}
-	fmt.Fprintf(a.Err, "%s %s.\n", a.err.paint(bold+red, "Error:"), strings.TrimSuffix(clean(message), "."))
+	fmt.Fprintf(a.Err, "%s %s\n", a.err.paint(bold+red, "Error:"), sentence(message))
 	if len(f.Details) > 1 {
 		for _, problem := range f.Details {
 			fmt.Fprintf(a.Err, "  %s\n", clean(problem.String()))
+		}
+	}
+	if f.Code == "node_filter" && len(f.Details) == 1 {
+		_, excerpt, _ := strings.Cut(f.Details[0].Message, "\n") // the text, and a caret under the column
+		for line := range strings.Lines(excerpt) {
+			fmt.Fprintf(a.Err, "  %s\n", clean(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	hint := f.Hint
 	if !isFault(err) || hint == "" {
 		hint = generalHints[f.Kind]
 	}
-	fmt.Fprintf(a.Err, "%s %s.\n", a.err.paint(bold, "Hint:"), strings.TrimSuffix(clean(hint), "."))
+	fmt.Fprintf(a.Err, "%s %s\n", a.err.paint(bold, "Hint:"), sentence(hint))
+}
+
+// sentence cleans a text and ends it as a sentence.
+func sentence(text string) string {
+	if text = clean(text); strings.HasSuffix(text, ".") || strings.HasSuffix(text, "?") || strings.HasSuffix(text, "!") {
+		return text
+	}
+	return text + "."
 }
 
 // generalHints are for errors that bring no hint of their own.
@@ -224,6 +309,11 @@ var generalHints = map[fault.Kind]string{
 
 // errInterrupted is a command that the user ended.
 var errInterrupted = errors.New("interrupted")
+
+// taskStatus is the exit status of one of Programs.Tasks, which said itself what there is to say.
+type taskStatus int
+
+func (s taskStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // alreadySaid is an error that the user knows of.
 type alreadySaid struct{ error }

@@ -122,6 +122,7 @@ func TestExitStatusAndErrors(t *testing.T) {
 		{"module list --foo", "", 2, "unknown flag"},
 		{"module list -o xml", "", 2, "want table, json or yaml"},
 		{"job cancel 1 --mode gently", "", 2, "way to cancel"},
+		{"job decline 1", "", 2, "--reason is missing"},
 		{"job list --limit -1", "", 2, "negative"},
 		{"job list --status sleeping", "", 2, "not a state"},
 		{"schema everything", "", 2, "no schema"},

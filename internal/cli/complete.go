@@ -89,13 +89,6 @@ func (a *app) completeNamespaces(cmd *cobra.Command, args []string, part string)
 		func(n catalog.Namespace) string { return n.Path() })(cmd, args, part)
 }
 
-func (a *app) completeAssignments(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
-	return completeNames(a, func(ctx context.Context, client *api.Client) ([]catalog.Assignment, error) {
-		return client.Assignments(ctx, "")
-	},
-		func(s catalog.Assignment) string { return s.ID + "\t" + s.Path() })(cmd, args, part)
-}
-
 // completeAssignment offers a Runner, then the scopes that may use it.
 func (a *app) completeAssignment(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
@@ -132,7 +125,7 @@ func (a *app) completeJobs(statuses ...work.Status) cobra.CompletionFunc {
 			page, err := client.Jobs(ctx, api.JobQuery{Statuses: statuses, Limit: 20})
 			names := make([]string, len(page.Items))
 			for i, job := range page.Items {
-				names[i] = fmt.Sprintf("%d\t%s %s, %s", job.Number, job.Action, job.Module, job.Status)
+				names[i] = fmt.Sprintf("%d\t%s %s, %s", job.Number, doneBy(job), subjectOf(job), job.Status)
 			}
 			return names, err
 		})

@@ -18,9 +18,11 @@ func (a *app) client() (*api.Client, error) {
 		return nil, err
 	}
 	return api.NewClient(api.ClientOptions{
-		Server: a.serverURL(), Token: token, CAFile: cmp.Or(a.caFile, a.Env("LEGWORK_CA_FILE")), Version: a.programs.Version,
+		Server: a.serverURL(), Token: token, CAFile: a.caFileName(), Version: a.programs.Version,
 	})
 }
+
+func (a *app) caFileName() string { return cmp.Or(a.caFile, a.Env("LEGWORK_CA_FILE")) }
 
 func (a *app) serverURL() string { return cmp.Or(a.server, a.Env("LEGWORK_SERVER"), defaultServer) }
 

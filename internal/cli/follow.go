@@ -23,6 +23,7 @@ type follower struct {
 	app    *app
 	client *api.Client
 	log    *logPrinter
+	out    *outputDir // nil: none
 
 	mu      sync.Mutex
 	job     *work.Job
@@ -36,12 +37,17 @@ type follower struct {
 
 // follow shows a Job until it is over. Its error says how the Job ended, nil when it succeeded. An interrupt
 // ends the following and not the Job.
-func (a *app) follow(ctx context.Context, client *api.Client, job *work.Job, raw bool) error {
-	f := &follower{app: a, client: client, job: job, log: a.newLogPrinter(job.Steps, raw), printed: time.Now()}
+func (a *app) follow(ctx context.Context, client *api.Client, job *work.Job, raw bool, of ...api.LogQuery) error {
+	return a.followInto(ctx, client, job, raw, nil, of...)
+}
+
+// followInto is follow that writes what Nodes print into a folder, too, unless that is nil.
+func (a *app) followInto(ctx context.Context, client *api.Client, job *work.Job, raw bool, out *outputDir, of ...api.LogQuery) error {
+	f := &follower{app: a, client: client, job: job, log: a.newLogPrinter(job.Steps, raw), out: out, printed: time.Now()}
 	watching, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { f.watch(watching) })
-	ended, err := client.FollowLog(ctx, job.ID, 0, f.lines)
+	ended, err := client.FollowLog(ctx, job.ID, 0, f.lines, of...)
 	stop()
 	watcher.Wait()
 	f.erase()
@@ -52,7 +58,21 @@ func (a *app) follow(ctx context.Context, client *api.Client, job *work.Job, raw
 	if err != nil {
 		return err
 	}
-	return a.outcome(ended, f.log.told(ended.Failure))
+	if ended.IsRun() {
+		if err := a.runSummary(ctx, client, ended); err != nil {
+			return err
+		}
+	}
+	if out != nil {
+		if err := out.finish(ctx, client, ended); err != nil {
+			return err
+		}
+	}
+	doubt, err := doubts(ctx, client, ended)
+	if err != nil {
+		return err
+	}
+	return a.outcome(ended, f.log.told(ended.Failure), doubt)
 }
 
 // lines prints what came of the log.
@@ -61,6 +81,9 @@ func (f *follower) lines(lines []api.LogLine) error {
 	defer f.mu.Unlock()
 	f.wipe()
 	f.printed = time.Now()
+	if f.out != nil {
+		f.out.add(lines)
+	}
 	return f.log.print(lines)
 }
 
@@ -120,7 +143,7 @@ func (f *follower) sayWait() {
 	if f.job.Status == work.AwaitingApproval && !f.asked {
 		f.asked = true
 		f.wipe()
-		fmt.Fprintf(f.app.Err, "Job #%d waits for approval: legwork job approve %d, or decline.\n", f.job.Number, f.job.Number)
+		fmt.Fprintf(f.app.Err, "Job #%d waits for approval: legwork job approve %d, or decline %d --reason TEXT.\n", f.job.Number, f.job.Number, f.job.Number)
 	}
 	if f.app.err.is || f.job.Status != work.Queued || f.job.Wait == f.said || f.job.Wait.Code == work.WaitNone || f.job.Wait.Code == work.WaitDispatch {
 		return
@@ -175,7 +198,7 @@ func doing(job *work.Job, now time.Time) string {
 			return job.Notice
 		}
 		if i := job.Current(); i < len(job.Steps) && !job.Steps[i].StartedAt.IsZero() {
-			return fmt.Sprintf("%s, for %s", job.Steps[i].Kind, took(now.Sub(job.Steps[i].StartedAt)))
+			return fmt.Sprintf("%s, for %s", stepName(job.Steps[i]), took(now.Sub(job.Steps[i].StartedAt)))
 		}
 	case work.AwaitingApproval:
 		return "waits for approval"
@@ -194,10 +217,10 @@ func cutTo(line string, width int) string {
 }
 
 // outcome says how a Job ended, and is an error unless it succeeded. What failed is not said again to a person
-// who sees log and error on one terminal; a standard error of its own always gets the reason.
-func (a *app) outcome(job *work.Job, told bool) error {
+// who sees log and error on one terminal; a standard error of its own always gets the reason. doubt is what doubts says.
+func (a *app) outcome(job *work.Job, told bool, doubt string) error {
 	if job.Status == work.Succeeded {
-		fmt.Fprintf(a.Err, "%s\n", a.err.paint(green, fmt.Sprintf("Job #%d succeeded in %s%s.", job.Number, took(runTime(job, job.FinishedAt)), planned(job))))
+		fmt.Fprintf(a.Err, "%s\n", a.err.paint(green, fmt.Sprintf("Job #%d succeeded in %s%s%s.", job.Number, took(runTime(job, job.FinishedAt)), planned(job), doubt)))
 		return nil
 	}
 	return jobFault(job, told && a.out.is && a.err.is)
@@ -254,8 +277,6 @@ func jobFault(job *work.Job, told bool) error {
 		if job.Cancel.Reason != "" {
 			reason += " (" + job.Cancel.Reason + ")"
 		}
-	case job.Status == work.Declined && job.Approval != nil:
-		reason = ": by " + job.Approval.By
 	}
 	verb := map[work.Status]string{work.Failed: "failed", work.Canceled: "was canceled", work.Declined: "was declined", work.Expired: "expired"}[job.Status]
 	if verb == "" {

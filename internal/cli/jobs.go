@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,17 +17,26 @@ import (
 
 func (a *app) jobCommand() *cobra.Command {
 	return parent("job", "Jobs: what runs, what waits, what happened",
-		a.jobList(), a.jobShow(), a.jobPlan(), a.jobLogs(), a.jobCancel(), a.jobDecide("approve", true), a.jobDecide("decline", false))
+		a.jobList(), a.jobShow(), a.jobPlan(), a.jobLogs(), a.jobCancel(), a.jobApprove(), a.jobDecline(), a.jobRetry(), a.jobNodes())
 }
 
 func (a *app) jobList() *cobra.Command {
 	var query api.JobQuery
 	var statuses []string
+	var action, since, until string
 	cmd := a.withFormat(&cobra.Command{
 		Use: "list", Short: "List Jobs, the newest first", Args: exactly(), Aliases: []string{"ls"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, status := range statuses {
 				query.Statuses = append(query.Statuses, work.Status(status))
+			}
+			query.Action = work.Action(action)
+			var err error
+			if query.Since, err = momentFlag("since", since, time.Now()); err != nil {
+				return err
+			}
+			if query.Until, err = momentFlag("until", until, time.Now()); err != nil {
+				return err
 			}
 			client, err := a.client()
 			if err != nil {
@@ -42,8 +52,13 @@ func (a *app) jobList() *cobra.Command {
 	cmd.Flags().StringSliceVar(&statuses, "status", nil, "only these states, separated by commas")
 	cmd.Flags().StringVar(&query.Module, "module", "", "only Jobs of this Module")
 	cmd.Flags().StringVar(&query.Runner, "runner", "", "only Jobs of this Runner")
+	cmd.Flags().StringVar(&action, "action", "", "only this `action`: plan, apply, destroy or run")
+	cmd.Flags().StringVar(&since, "since", "", "only Jobs created from then on: a time such as 2026-11-20T08:00:00Z, or how long ago, such as 24h")
+	cmd.Flags().StringVar(&until, "until", "", "only Jobs created before then")
+	cmd.Flags().StringVar(&query.Search, "search", "", "only Jobs with this `text` in the Module's path or in the name of who created them, or with this number")
 	cmd.Flags().IntVarP(&query.Limit, "limit", "n", 50, "most Jobs; 0 for all")
 	_ = cmd.RegisterFlagCompletionFunc("module", a.completeModules) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"plan", "apply", "destroy", "run"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -81,7 +96,7 @@ func allJobs(ctx context.Context, client *api.Client, query api.JobQuery) ([]*wo
 }
 
 func jobTable(jobs []*work.Job, now time.Time) *table {
-	t := &table{head: []string{"JOB", "ACTION", "MODULE", "STATUS", "INSTANCE", "CREATED", "TOOK"}}
+	t := &table{head: []string{"JOB", "ACTION", "OF", "PRIORITY", "STATUS", "INSTANCE", "CREATED", "TOOK"}}
 	for _, job := range jobs {
 		status := string(job.Status)
 		switch {
@@ -97,9 +112,34 @@ func jobTable(jobs []*work.Job, now time.Time) *table {
 		if !job.FinishedAt.IsZero() && !begun(job).IsZero() {
 			length = took(runTime(job, job.FinishedAt))
 		}
-		t.add(fmt.Sprintf("#%d", job.Number), string(job.Action), job.Module, status, instance, since(job.CreatedAt, now), length)
+		t.add(fmt.Sprintf("#%d", job.Number), doneBy(job), subjectOf(job), priorityOf(job), status, instance, since(job.CreatedAt, now), length)
 	}
 	return t
+}
+
+// doneBy says in a word what a Job does.
+func doneBy(job *work.Job) string {
+	if job.Action != "" {
+		return string(job.Action)
+	}
+	return string(job.Kind)
+}
+
+// subjectOf names the Module, the Runbook or the Node source that a Job is of.
+func subjectOf(job *work.Job) string { return orDash(cmp.Or(job.Module, job.Runbook)) }
+
+// stepName names a step of a Runbook, or what a Step of another Job does.
+func stepName(step work.Step) string { return cmp.Or(step.Name, string(step.Kind)) }
+
+// priorityOf gives a Job's priority in a word.
+func priorityOf(job *work.Job) string { return string(cmp.Or(job.Priority, work.PriorityNormal)) }
+
+// waitLine says why a Job waits, with the code that scripts and the docs know it by.
+func waitLine(w work.Wait) string {
+	if w.Code == work.WaitNone {
+		return w.Text
+	}
+	return fmt.Sprintf("%s (%s)", w.Text, w.Code)
 }
 
 func (a *app) jobShow() *cobra.Command {
@@ -114,25 +154,53 @@ func (a *app) jobShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(job, func() *table { return jobDetails(job, time.Now()) })
+			doubt, err := doubts(cmd.Context(), client, job)
+			if err != nil {
+				return err
+			}
+			return a.show(job, func() *table { return jobDetails(job, time.Now(), doubt) })
 		},
 	})
 }
 
-func jobDetails(job *work.Job, now time.Time) *table {
+// addApproval shows what is to be decided on, or who decided.
+func addApproval(job *work.Job, now time.Time, add func(name, value string)) {
+	if p := job.Plan(); p != nil && job.Status == work.AwaitingApproval {
+		add("plan hash", p.Hash)
+	}
+	if a := job.Approval; a != nil {
+		by := fmt.Sprintf("by %s (%s)", a.By, since(a.At, now))
+		if a.Reason != "" {
+			by += ": " + a.Reason
+		}
+		add("approved", by)
+	}
+}
+
+// jobDetails shows a Job; doubt is what doubts says of it.
+func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
 	t := &table{}
 	t.add("job", fmt.Sprintf("#%d", job.Number))
 	t.add("id", job.ID)
-	t.add("module", job.Module)
-	t.add("action", string(job.Action))
-	t.add("status", string(job.Status))
+	switch job.Kind {
+	case work.ModuleJob, "":
+		t.add("module", job.Module)
+		t.add("action", string(job.Action))
+	case work.DiscoveryJob:
+		t.add("node source", job.Runbook)
+	default:
+		t.add("kind", string(job.Kind))
+		t.add("runbook", orDash(job.Runbook))
+	}
+	t.add("priority", priorityOf(job))
+	t.add("status", string(job.Status)+strings.Join(doubt, ""))
 	add := func(name, value string) {
 		if value != "" {
 			t.add(name, value)
 		}
 	}
 	if job.Status == work.Queued {
-		add("waits", job.Wait.Text)
+		add("waits", waitLine(job.Wait))
 	}
 	add("notice", job.Notice)
 	add("cause", job.Cause)
@@ -142,6 +210,7 @@ func jobDetails(job *work.Job, now time.Time) *table {
 		t.add("attempt", fmt.Sprint(job.Attempt))
 	}
 	add("commit", job.Commit)
+	addApproval(job, now, add)
 	for _, loss := range job.Losses {
 		t.add("lost", fmt.Sprintf("attempt %d at %s/%s: %s", loss.Attempt, loss.Runner, loss.Instance, loss.Reason))
 	}
@@ -186,7 +255,7 @@ func addTimes(job *work.Job, now time.Time, add func(name, value string)) {
 }
 
 func stepLine(step work.Step, now time.Time) string {
-	parts := []string{fmt.Sprintf("%-12s %s", step.Kind, step.Status)}
+	parts := []string{fmt.Sprintf("%-12s %s", stepName(step), step.Status)}
 	switch {
 	case !step.FinishedAt.IsZero():
 		parts = append(parts, "in "+took(step.FinishedAt.Sub(step.StartedAt)))
@@ -204,6 +273,7 @@ func stepLine(step work.Step, now time.Time) string {
 
 func (a *app) jobLogs() *cobra.Command {
 	var follow, raw bool
+	var of api.LogQuery
 	cmd := &cobra.Command{
 		Use: "logs ID", Short: "Print the log of a Job", Args: exactly("ID"), ValidArgsFunction: a.completeJobs(),
 		Long: "Print the log of a Job. Colours reach a terminal, other control sequences do not; --raw prints the bytes as they are.",
@@ -217,24 +287,26 @@ func (a *app) jobLogs() *cobra.Command {
 				return err
 			}
 			if follow {
-				return a.follow(cmd.Context(), client, job, raw)
+				return a.follow(cmd.Context(), client, job, raw, of)
 			}
-			return a.printLog(cmd.Context(), client, job, raw)
+			return a.printLog(cmd.Context(), client, job, raw, of)
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the Job is over; the exit status is 0 only when it succeeded")
 	cmd.Flags().BoolVar(&raw, "raw", false, "the bytes as they were printed, without headings")
+	cmd.Flags().StringVar(&of.Node, "node", "", "of a Runbook Job only what is about this Node")
+	cmd.Flags().StringVar(&of.Item, "step", "", "of a Runbook Job only what is about this step")
 	return cmd
 }
 
 // printLog prints what is stored now.
-func (a *app) printLog(ctx context.Context, client *api.Client, job *work.Job, raw bool) error {
+func (a *app) printLog(ctx context.Context, client *api.Client, job *work.Job, raw bool, of api.LogQuery) error {
 	if raw {
-		return client.RawLog(ctx, job.ID, a.Out)
+		return client.RawLog(ctx, job.ID, a.Out, of)
 	}
 	printer := a.newLogPrinter(job.Steps, false)
 	for after := int64(0); ; {
-		page, err := client.Log(ctx, job.ID, after, 10_000)
+		page, err := client.Log(ctx, job.ID, after, 10_000, of)
 		if err != nil {
 			return err
 		}
@@ -273,12 +345,99 @@ func (a *app) jobCancel() *cobra.Command {
 	return cmd
 }
 
-func (a *app) jobDecide(verb string, approve bool) *cobra.Command {
+func (a *app) jobApprove() *cobra.Command {
+	var what api.Approve
+	cmd := a.deciding("approve", "Approve the plan that a Job waits with", &what.Reason,
+		func(ctx context.Context, client *api.Client, id string) (*work.Job, error) {
+			return client.Approve(ctx, id, what)
+		})
+	cmd.Flags().StringVar(&what.PlanHash, "plan-hash", "", "`hash` of the plan that was looked at, as job show prints it: with another plan the approval is refused")
+	return cmd
+}
+
+func (a *app) jobDecline() *cobra.Command {
 	reason := ""
-	short := "Approve the plan that a Job waits with"
-	if !approve {
-		short = "Decline the plan that a Job waits with"
+	cmd := a.deciding("decline", "Decline the plan that a Job waits with", &reason,
+		func(ctx context.Context, client *api.Client, id string) (*work.Job, error) {
+			return client.Decline(ctx, id, reason)
+		})
+	cmd.Use += " --reason TEXT"
+	cmd.Flags().Lookup("reason").Usage = "why: whoever queued the Job reads it (required)"
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if strings.TrimSpace(reason) == "" {
+			return fault.New(fault.Invalid, "usage", "--reason is missing").WithHint("say why: whoever queued the Job reads it")
+		}
+		return nil
 	}
+	return cmd
+}
+
+func (a *app) jobRetry() *cobra.Command {
+	var follow, noFollow, raw, failed bool
+	var given givenOptions
+	cmd := &cobra.Command{
+		Use: "retry ID", Short: "Queue what a Job did anew", Args: exactly("ID"),
+		Long: "Queue what a Job did anew: the same action of the same Module, or the same Runbook with the same options, as it is declared now.\n" +
+			"The Job must be over. With --failed a Runbook is run only on the Nodes that did not come through.",
+		Example:           "  legwork job retry 42\n  legwork job retry 42 --failed --follow",
+		ValidArgsFunction: a.completeJobs(work.Succeeded, work.Failed, work.Canceled, work.Declined, work.Expired),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !failed && (len(given.pairs) > 0 || given.stdin != "") {
+				return fault.New(fault.Invalid, "usage", "--option goes with --failed").WithHint("run the Runbook itself with other options: legwork runbook run")
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			job, err := a.retry(cmd.Context(), client, args[0], failed, given)
+			if err != nil {
+				return err
+			}
+			if follow {
+				return a.follow(cmd.Context(), client, job, raw)
+			}
+			if noFollow {
+				_, err := fmt.Fprintf(a.Out, "#%d\n", job.Number)
+				return err
+			}
+			return a.sayStatus(job)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&follow, "follow", "f", false, "follow the log until the new Job is over; the exit status is 0 only when it succeeded")
+	flags.BoolVar(&noFollow, "no-follow", false, "print the number of the new Job alone and return")
+	cmd.MarkFlagsMutuallyExclusive("follow", "no-follow")
+	flags.BoolVar(&raw, "raw", false, "with --follow: the bytes as they were printed, without headings")
+	flags.BoolVar(&failed, "failed", false, "of a Runbook Job: only on the Nodes that did not come through")
+	flags.StringArrayVar(&given.pairs, "option", nil, "with --failed: `name=value` of an option in place of the one it had, repeatable; name=@file for the contents of a file")
+	flags.StringVar(&given.stdin, "option-stdin", "", "with --failed: `name` of an option whose value is read from the standard input; secret ones are to be given again")
+	return cmd
+}
+
+// retry queues a Job anew. For the failed Nodes of a Runbook, secret options are given again: nobody keeps them.
+func (a *app) retry(ctx context.Context, client *api.Client, id string, failed bool, given givenOptions) (*work.Job, error) {
+	if !failed {
+		return client.Retry(ctx, id)
+	}
+	job, err := client.Job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]any
+	if job.Kind == work.RunbookJob {
+		b, err := client.Runbook(ctx, job.Runbook)
+		if err != nil {
+			return nil, err
+		}
+		if values, err = a.readOptions(b.Options, given, true); err != nil {
+			return nil, err
+		}
+	}
+	return client.RetryFailed(ctx, id, values)
+}
+
+// deciding is a command that decides on the plan of a Job.
+func (a *app) deciding(verb, short string, reason *string, do func(context.Context, *api.Client, string) (*work.Job, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " ID", Short: short, Args: exactly("ID"), ValidArgsFunction: a.completeJobs(work.AwaitingApproval),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -286,14 +445,14 @@ func (a *app) jobDecide(verb string, approve bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			job, err := client.Decide(cmd.Context(), args[0], approve, reason)
+			job, err := do(cmd.Context(), client, args[0])
 			if err != nil {
 				return err
 			}
 			return a.sayStatus(job)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().StringVar(reason, "reason", "", "why, for the record")
 	return cmd
 }
 

@@ -34,11 +34,11 @@ func TestTimeOfWorkIsNotTimeOfWaiting(t *testing.T) {
 	if got := shown(t, jobTable([]*work.Job{job}, now)); !strings.HasSuffix(got, " 1s\n") {
 		t.Error(got)
 	}
-	if got := shown(t, jobDetails(job, now)); !strings.Contains(got, "waited   1m0s\n") || !strings.Contains(got, "took     1s\n") {
+	if got := shown(t, jobDetails(job, now)); !strings.Contains(got, "waited    1m0s\n") || !strings.Contains(got, "took      1s\n") {
 		t.Error(got)
 	}
 	waiting := &work.Job{Number: 2, Status: work.Queued, CreatedAt: noon}
-	if got := shown(t, jobDetails(waiting, now)); !strings.Contains(got, "waited   1h0m\n") || strings.Contains(got, "took") {
+	if got := shown(t, jobDetails(waiting, now)); !strings.Contains(got, "waited    1h0m\n") || strings.Contains(got, "took") {
 		t.Error(got)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"hash/fnv"
 	"io"
 	"strings"
 
@@ -21,12 +22,58 @@ type logPrinter struct {
 	begun         bool
 	attempt, step int
 	streams       map[string]*logCleaner
-	open          string // the stream whose line is not ended yet; "" when none
-	system        string // the last line of the Runner itself that was printed
+	parts         map[string][]byte // of lines about Nodes that are not over
+	open          string            // the stream whose line is not ended yet; "" when none
+	system        string            // the last line of the Runner itself that was printed
+	headed        map[string]bool   // steps of a Runbook that have their heading
 }
 
+// nodeWidth is up to how many characters names of Nodes are aligned.
+const nodeWidth = 20
+
+// nodeColours are those of the names of Nodes, one after the other.
+var nodeColours = []string{cyan, green, yellow, "\x1b[35m", "\x1b[34m"}
+
+// nodeColour gives a Node the same colour wherever it is printed.
+func nodeColour(node string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(node)) // which never fails
+	return nodeColours[h.Sum32()%uint32(len(nodeColours))]
+}
+
+// lane names the stream whose line a record is of: each Node has its own.
+func lane(l *api.LogLine) string {
+	if l.Node == "" {
+		return l.Stream
+	}
+	return l.Stream + " " + l.Node + " " + l.Item
+}
+
+// addNode adds a line about a Node, after the Node's name. Parts of a line are gathered until it ends, since others print meanwhile.
+func (p *logPrinter) addNode(l *api.LogLine) {
+	name := lane(l)
+	c := p.cleaner(name)
+	at := len(p.buffer)
+	p.buffer = c.clean(p.buffer, l.Data(), l.Partial)
+	text := append(p.parts[name], p.buffer[at:]...)
+	p.buffer = p.buffer[:at]
+	if l.Partial && len(text) < maxGathered {
+		p.parts[name] = text
+		return
+	}
+	delete(p.parts, name)
+	prefix := p.style.paint(nodeColour(l.Node), clean(l.Node)) + strings.Repeat(" ", max(nodeWidth-len(l.Node), 0)) + " | "
+	for line := range strings.Lines(string(text)) {
+		p.buffer = append(append(p.buffer, prefix...), strings.TrimSuffix(line, "\n")...)
+		p.buffer = append(p.buffer, '\n')
+	}
+}
+
+// maxGathered bounds the parts of one line that are gathered.
+const maxGathered = 128 << 10
+
 func (a *app) newLogPrinter(steps []work.Step, raw bool) *logPrinter {
-	return &logPrinter{w: a.Out, style: a.out, steps: steps, raw: raw, streams: map[string]*logCleaner{}}
+	return &logPrinter{w: a.Out, style: a.out, steps: steps, raw: raw, streams: map[string]*logCleaner{}, parts: map[string][]byte{}, headed: map[string]bool{}}
 }
 
 // told tells whether the last line of the Runner said what failed.
@@ -61,7 +108,16 @@ func (p *logPrinter) addRaw(l *api.LogLine) {
 }
 
 func (p *logPrinter) add(l *api.LogLine) {
-	if !p.begun || l.Attempt != p.attempt || l.Step != p.step {
+	if l.Part > 0 && !p.headed[l.Item] && l.Item != "" { // steps go on beside one another: each is announced once
+		p.headed[l.Item] = true
+		p.title(l.Item)
+	}
+	if l.Node != "" {
+		p.endOpen()
+		p.addNode(l)
+		return
+	}
+	if l.Part == 0 && (!p.begun || l.Attempt != p.attempt || l.Step != p.step) {
 		p.heading(l)
 	}
 	if p.open != "" && p.open != l.Stream {
@@ -90,12 +146,22 @@ func (p *logPrinter) cleaner(stream string) *logCleaner {
 	return c
 }
 
-// heading begins a Step: with its name, and the Attempt when it is not the first.
-func (p *logPrinter) heading(l *api.LogLine) {
+// endOpen ends the line that goes on, if one does.
+func (p *logPrinter) endOpen() {
 	if p.open != "" {
 		p.buffer = p.cleaner(p.open).endLine(p.buffer)
 		p.open = ""
 	}
+}
+
+func (p *logPrinter) title(name string) {
+	p.endOpen()
+	p.buffer = append(p.buffer, p.style.paint(bold, "==> "+clean(name))...)
+	p.buffer = append(p.buffer, '\n')
+}
+
+// heading begins a Step: with its name, and the Attempt when it is not the first.
+func (p *logPrinter) heading(l *api.LogLine) {
 	name := fmt.Sprintf("step %d", l.Step+1)
 	if l.Step >= 0 && l.Step < len(p.steps) {
 		name = string(p.steps[l.Step].Kind)
@@ -103,8 +169,7 @@ func (p *logPrinter) heading(l *api.LogLine) {
 	if l.Attempt > 1 {
 		name += fmt.Sprintf(" (attempt %d)", l.Attempt)
 	}
-	p.buffer = append(p.buffer, p.style.paint(bold, "==> "+name)...)
-	p.buffer = append(p.buffer, '\n')
+	p.title(name)
 	p.begun, p.attempt, p.step = true, l.Attempt, l.Step
 	clear(p.streams)
 }

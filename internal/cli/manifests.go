@@ -59,7 +59,11 @@ func manifestJSON(w io.Writer, text []byte) error {
 	list, err = documents(catalog.KindNamespace, s.Namespaces, list, err)
 	list, err = documents(catalog.KindRunner, s.Runners, list, err)
 	list, err = documents(catalog.KindModule, s.Modules, list, err)
-	if list, err = documents(catalog.KindAssignment, s.Assignments, list, err); err != nil {
+	list, err = documents(catalog.KindAssignment, s.Assignments, list, err)
+	list, err = documents(catalog.KindNode, s.Nodes, list, err)
+	list, err = documents(catalog.KindNodeSource, s.NodeSources, list, err)
+	list, err = documents(catalog.KindRunbook, s.Runbooks, list, err)
+	if list, err = documents(catalog.KindSecret, s.Secrets, list, err); err != nil {
 		return err
 	}
 	return writeJSON(w, list)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"legwork/internal/api"
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/work"
@@ -158,10 +159,15 @@ func (a *app) moduleDelete() *cobra.Command {
 
 func (a *app) moduleRun(verb string, action work.Action, short string) *cobra.Command {
 	var noFollow, raw, yes bool
+	var priority string
 	cmd := &cobra.Command{
 		Use: verb + " MODULE", Short: short, Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
 		Long: short + ". The log is followed until the Job is over; the exit status is 0 only when it succeeded.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			known, err := priorityFlag(priority)
+			if err != nil {
+				return err
+			}
 			client, err := a.client()
 			if err != nil {
 				return err
@@ -171,7 +177,7 @@ func (a *app) moduleRun(verb string, action work.Action, short string) *cobra.Co
 					return err
 				}
 			}
-			job, err := client.Submit(cmd.Context(), args[0], action)
+			job, err := client.SubmitJob(cmd.Context(), api.JobRequest{Module: args[0], Action: action, Priority: known})
 			if err != nil {
 				return err
 			}
@@ -185,10 +191,28 @@ func (a *app) moduleRun(verb string, action work.Action, short string) *cobra.Co
 	}
 	cmd.Flags().BoolVar(&noFollow, "no-follow", false, "print the number of the Job and return")
 	cmd.Flags().BoolVar(&raw, "raw", false, "print the log as the bytes it is, without headings")
+	cmd.Flags().StringVar(&priority, "priority", string(work.PriorityNormal), "low, normal or high: which of those that wait goes first")
+	_ = cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(priorityNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	if action == work.Destroy {
 		cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	}
 	return cmd
+}
+
+func priorityNames() []string {
+	names := make([]string, len(work.Priorities))
+	for i, p := range work.Priorities {
+		names[i] = string(p)
+	}
+	return names
+}
+
+func priorityFlag(text string) (work.Priority, error) {
+	p, err := work.ParsePriority(text)
+	if err != nil {
+		return "", fault.New(fault.Invalid, "usage", "%q is not a priority", text).WithHint("--priority is low, normal or high")
+	}
+	return p, nil
 }
 
 // confirm asks a person. Where nobody can be asked, whoever wrote the script has decided.

@@ -9,6 +9,7 @@ import (
 	"legwork/internal/access"
 	"legwork/internal/api"
 	"legwork/internal/catalog"
+	"legwork/internal/fault"
 )
 
 func (a *app) principalCommand() *cobra.Command {
@@ -42,8 +43,8 @@ func (a *app) principalCreate() *cobra.Command {
 			return client.CreatePrincipal(cmd.Context(), api.PrincipalRequest{Name: args[0], Role: catalog.Role(role), Credential: request()})
 		})
 	}
-	cmd.Flags().StringVar(&role, "role", string(catalog.RoleViewer), "owner: everything; operator: runs Jobs; viewer: reads")
-	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"owner", "operator", "viewer"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	cmd.Flags().StringVar(&role, "role", string(catalog.RoleViewer), "owner: everything; operator: runs Jobs; viewer: reads; runner: what several Runners log in as")
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"owner", "operator", "viewer", "runner"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -182,4 +183,34 @@ func (a *app) completePrincipals(cmd *cobra.Command, args []string, _ string) ([
 		}
 		return names, err
 	})
+}
+
+// findPrincipal puts the id of the Service principal that a flag names, by name, client id or id, into a RunnerSpec.
+func (a *app) findPrincipal(ctx context.Context, name string, spec *catalog.RunnerSpec) error {
+	if name == "" {
+		return nil
+	}
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	all, err := client.Principals(ctx)
+	named := 0
+	for _, p := range all {
+		switch {
+		case p.ID == name || p.ClientID == name:
+			spec.ServicePrincipalID = p.ID
+			return err
+		case p.Name == name:
+			spec.ServicePrincipalID = p.ID
+			named++
+		}
+	}
+	if named > 1 {
+		return fault.New(fault.Conflict, "principal_ambiguous", "%d Service principals are named %q", named, name).WithHint("name one by its id: legwork principal list")
+	}
+	if err == nil && spec.ServicePrincipalID == "" {
+		err = fault.New(fault.NotFound, "principal_not_found", "there is no Service principal %q", name).WithHint("see legwork principal list")
+	}
+	return err
 }

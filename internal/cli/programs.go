@@ -65,6 +65,7 @@ func (a *app) serverCommand() *cobra.Command {
 		}
 		return a.programs.Server(cmd.Context(), o, a.Err)
 	}
+	cmd.AddCommand(a.rotateKey())
 	return cmd
 }
 

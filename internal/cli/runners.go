@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -14,32 +18,32 @@ import (
 	"legwork/internal/api"
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/work"
 )
 
 func (a *app) runnerCommand() *cobra.Command {
-	return parent("runner", "Runners: the records, and the process itself", a.runnerCreate(), a.runnerCredential(), a.runnerList(), a.runnerShow(),
+	cmd := parent("runner", "Runners: the records, and the process itself", a.runnerCreate(), a.runnerUpdate(), a.runnerCredential(), a.runnerWebhook(), a.runnerList(), a.runnerShow(),
 		a.runnerDelete(), a.runnerSwitch("disable", true, "Let a Runner take no Jobs"), a.runnerSwitch("enable", false, "Let a Runner take Jobs again"),
-		a.runnerStart(), a.runnerKeep())
+		a.runnerDrain(), a.runnerResume(), parent("instance", "Instances of Runners", a.instanceRemove()), a.runnerStart(), a.runnerKeep(),
+		a.runnerSetup(), a.runnerRegister(), a.runnerUnregister(), a.runnerToken())
+	cmd.AddCommand(a.runnerTasks()...)
+	return cmd
 }
 
 func (a *app) runnerCreate() *cobra.Command {
-	var spec catalog.RunnerSpec
-	var settings, selection string
+	settings := ""
 	cmd := a.withFormat(&cobra.Command{
 		Use: "create NAME", Short: "Create a Runner and show its credentials, this once", Args: exactly("NAME"), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec.Name, spec.Selection = args[0], catalog.Selection(selection)
-			return a.credential(settings, func(client *api.Client) (api.CreatedRunner, error) { return client.CreateRunner(cmd.Context(), spec) })
-		},
 	})
-	flags := cmd.Flags()
-	flags.BoolVar(&spec.IsAssignedToAllModules, "all-modules", false, "every Module may use it, without Assignments")
-	flags.BoolVar(&spec.AllowMultipleInstances, "multiple", false, "several processes may connect as this Runner, each as an Instance of its own")
-	flags.StringToStringVar(&spec.Labels, "label", nil, "labels, as key=value")
-	flags.StringVar(&spec.Description, "description", "", "what it is for")
-	flags.StringVar(&selection, "selection", "", "which Instance takes a Job: first_response (default), least_loaded or random")
-	flags.IntVar(&spec.MaxParallelJobs, "max-parallel-jobs", 0, "most Jobs at once over all Instances; 0 for no limit")
-	flags.StringVar(&settings, "write-config", "", "also write the settings that 'legwork runner start' needs to this new `file`, with mode 0600")
+	given := a.runnerSpecFlags(cmd)
+	cmd.Flags().StringVar(&settings, "write-config", "", "also write the settings that 'legwork runner start' needs to this new `file`, with mode 0600")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec := catalog.RunnerSpec{Name: args[0]}
+		if err := given(cmd.Context(), &spec); err != nil {
+			return err
+		}
+		return a.credential(settings, func(client *api.Client) (api.CreatedRunner, error) { return client.CreateRunner(cmd.Context(), spec) })
+	}
 	return cmd
 }
 
@@ -91,8 +95,12 @@ func (a *app) credential(settings string, have func(*api.Client) (api.CreatedRun
 		t.add("id", made.ID)
 		t.add("organization_id", made.OrganizationID)
 		t.add("client_id", made.ClientID)
-		t.add("client_secret", made.ClientSecret+"  (shown this once)")
-		if settings != "" {
+		if made.ClientSecret != "" {
+			t.add("client_secret", made.ClientSecret+"  (shown this once)")
+		}
+		if settings != "" && made.ClientSecret == "" {
+			t.add("settings", settings+"  (without Runner.Credentials.ClientSecret: put a secret of that Service principal there)")
+		} else if settings != "" {
 			t.add("settings", settings)
 		}
 		return t
@@ -112,37 +120,34 @@ func newSettingsFile(path string) (*os.File, error) {
 
 // runnerSettings are the settings that a Runner process needs at least, under their kept names.
 func runnerSettings(server string, made api.CreatedRunner) any {
+	credentials := map[string]any{"ClientId": made.ClientID}
+	if made.ClientSecret != "" {
+		credentials["ClientSecret"] = made.ClientSecret
+	}
 	return map[string]any{
 		"Server": map[string]any{"Url": server},
 		"Runner": map[string]any{
 			"Id": made.ID, "OrganizationId": made.OrganizationID,
-			"Credentials": map[string]any{"ClientId": made.ClientID, "ClientSecret": made.ClientSecret},
+			"Credentials": credentials,
 		},
 	}
 }
 
 // shownRunner is a Runner with its Instances.
 type shownRunner struct {
-	catalog.Runner
+	api.RunnerView
 	Instances []api.Instance `json:"instances"`
 }
 
+// state is the status in a word, for a table.
 func (r shownRunner) state() string {
-	online := 0
-	for _, i := range r.Instances {
-		if i.Connected() {
-			online++
-		}
-	}
 	switch {
 	case r.IsDisabled:
 		return "disabled"
-	case online > 1:
-		return fmt.Sprintf("online (%d)", online)
-	case online == 1:
-		return "online"
+	case r.Health == string(work.RunnerDegraded):
+		return strings.ToLower(r.Status) + ", degraded"
 	}
-	return "offline"
+	return strings.ToLower(r.Status)
 }
 
 func (a *app) runnerList() *cobra.Command {
@@ -163,7 +168,7 @@ func (a *app) runnerList() *cobra.Command {
 			}
 			shown := make([]shownRunner, len(runners))
 			for i, r := range runners {
-				shown[i] = shownRunner{Runner: r, Instances: []api.Instance{}}
+				shown[i] = shownRunner{RunnerView: r, Instances: []api.Instance{}}
 				for _, instance := range instances {
 					if instance.RunnerID == r.ID {
 						shown[i].Instances = append(shown[i].Instances, instance)
@@ -171,9 +176,17 @@ func (a *app) runnerList() *cobra.Command {
 				}
 			}
 			return a.show(shown, func() *table {
-				t := &table{head: []string{"RUNNER", "STATE", "ALL MODULES", "ID"}}
+				t := &table{head: []string{"RUNNER", "STATE", "INSTANCES", "ACTIVE", "VERSION", "ALL MODULES", "ID"}}
 				for _, r := range shown {
-					t.add(r.Name, r.state(), yesNo(r.IsAssignedToAllModules), r.ID)
+					active, versions := 0, map[string]string{}
+					for _, i := range r.Instances {
+						active += i.Active
+						if i.Connected {
+							versions[i.Version] = i.Version
+						}
+					}
+					t.add(r.Name, r.state(), fmt.Sprintf("%d/%d", r.Present, len(r.Instances)), fmt.Sprint(active),
+						orDash(strings.Join(sortedKeys(versions), ", ")), yesNo(r.IsAssignedToAllModules), r.ID)
 				}
 				return t
 			})
@@ -197,7 +210,7 @@ func (a *app) runnerShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := shownRunner{Runner: runner, Instances: instances}
+			shown := shownRunner{RunnerView: runner, Instances: instances}
 			return a.show(shown, func() *table { return runnerDetails(shown, time.Now()) })
 		},
 	})
@@ -209,7 +222,28 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 	t.add("id", r.ID)
 	t.add("organization_id", r.OrganizationID)
 	t.add("state", r.state())
+	t.add("health", r.Health)
+	t.add("reason", r.Reason)
+	for _, w := range r.Warnings {
+		t.add("warning", w)
+	}
+	t.add("service principal", r.Runner.ServicePrincipalID)
+	t.add("lifetime", cmp.Or(string(r.Lifetime), string(catalog.Persistent)))
+	if r.HostOS != "" {
+		t.add("os", r.HostOS)
+	}
+	t.add("selection", cmp.Or(string(r.Selection), string(catalog.FirstResponse)))
+	t.add("multiple instances", yesNo(r.AllowMultipleInstances))
+	most := "no limit"
+	if r.MaxParallelJobs > 0 {
+		most = fmt.Sprint(r.MaxParallelJobs)
+	}
+	t.add("parallel jobs", most)
+	if r.Webhook != "" {
+		t.add("webhook", "at "+hostOf(r.Webhook))
+	}
 	t.add("all modules", yesNo(r.IsAssignedToAllModules))
+	addNodeFilters(t, r.RunnerSpec)
 	if r.Description != "" {
 		t.add("description", r.Description)
 	}
@@ -221,10 +255,25 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 		for _, name := range sortedKeys(i.Engines) {
 			engines = append(engines, strings.TrimSpace(name+" "+i.Engines[name]))
 		}
-		t.add("instance", fmt.Sprintf("%s: %s, seen %s, %s/%s, legwork %s, capacity %d, %s", i.Name, i.State, since(i.LastSeen, now),
-			i.OS, i.Arch, i.Version, i.Capacity, orDash(strings.Join(engines, ", "))))
+		state := i.State
+		if i.Leaving && i.State == string(work.InstanceDraining) {
+			state += " to leave"
+		} else if !i.Connected && i.State != string(work.InstanceOffline) {
+			state += ", not connected"
+		}
+		t.add("instance", fmt.Sprintf("%s: %s, %s (%d of %d), seen %s, %s/%s, legwork %s, %s", i.Name, state, i.Load, i.Active, i.Capacity,
+			since(i.LastSeen, now), i.OS, i.Arch, i.Version, orDash(strings.Join(engines, ", "))))
 	}
 	return t
+}
+
+// hostOf gives the host of a URL, whose path or query may hold a token.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return "a URL"
+	}
+	return u.Host
 }
 
 func sortedKeys(m map[string]string) []string {
@@ -306,6 +355,23 @@ func (a *app) runnerKeep() *cobra.Command {
 	return cmd
 }
 
+// runnerTasks are the programs that a Runner's keeper starts.
+func (a *app) runnerTasks() []*cobra.Command {
+	var all []*cobra.Command
+	for _, name := range slices.Sorted(maps.Keys(a.programs.Tasks)) {
+		all = append(all, &cobra.Command{
+			Use: name + " FILE", Short: "Do what a file says; a Runner starts this by itself", Args: cobra.ExactArgs(1), Hidden: true,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				if status := a.programs.Tasks[name](cmd.Context(), args[0]); status != 0 {
+					return taskStatus(status)
+				}
+				return nil
+			},
+		})
+	}
+	return all
+}
+
 func (a *app) assignmentCommand() *cobra.Command {
 	runner := ""
 	list := a.withFormat(&cobra.Command{
@@ -346,14 +412,40 @@ func (a *app) assignmentCommand() *cobra.Command {
 		},
 	})
 	remove := &cobra.Command{
-		Use: "delete ID", Short: "Take that right back", Args: exactly("ID"), ValidArgsFunction: a.completeAssignments,
+		Use: "delete RUNNER SCOPE | ID", Short: "Take that right back", ValidArgsFunction: a.completeAssignment,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return exactly("ID")(cmd, args)
+			}
+			return exactly("RUNNER", "SCOPE")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			return client.DeleteAssignment(cmd.Context(), args[0])
+			id := args[0]
+			if len(args) == 2 {
+				if id, err = assignmentID(cmd.Context(), client, args[0], args[1]); err != nil {
+					return err
+				}
+			}
+			return client.DeleteAssignment(cmd.Context(), id)
 		},
 	}
 	return parent("assignment", "Assignments: who may use which Runner", create, list, remove)
+}
+
+// assignmentID finds an Assignment by its Runner and its scope.
+func assignmentID(ctx context.Context, client *api.Client, runner, scope string) (string, error) {
+	all, err := client.Assignments(ctx, runner)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range all {
+		if s.Scope == scope {
+			return s.ID, nil
+		}
+	}
+	return "", fault.New(fault.NotFound, "assignment_not_found", "%s is not assigned to %s", runner, scope).WithHint("see legwork assignment list --runner %s", runner)
 }

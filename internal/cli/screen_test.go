@@ -132,3 +132,22 @@ func TestLogPrinter(t *testing.T) {
 		t.Errorf("raw %q, want %q", out.String(), want)
 	}
 }
+
+// Lines of Nodes bear their names, are not mixed when they come in parts, and each step is announced once.
+func TestLogOfNodesIsPrefixed(t *testing.T) {
+	var out bytes.Buffer
+	p := &logPrinter{w: &out, style: &terminal{}, streams: map[string]*logCleaner{}, parts: map[string][]byte{}, headed: map[string]bool{}}
+	line := func(node, item, text string, partial bool) api.LogLine {
+		return api.LogLine{Part: 1, Attempt: 1, Stream: "stdout", Node: node, Item: item, Text: text, Partial: partial}
+	}
+	if err := p.print([]api.LogLine{
+		line("web-1", "restart", "a ", true), line("web-2", "restart", "b\x1b[2J", false), line("web-1", "restart", "line", false),
+		line("web-2", "check", "fine", false), line("web-1", "restart", "late", false),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := "==> restart\nweb-2                | b\nweb-1                | a line\n==> check\nweb-2                | fine\nweb-1                | late\n"
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+}

@@ -1,10 +1,13 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
+	"time"
 
 	"legwork/internal/fault"
 	"legwork/internal/store"
@@ -21,6 +24,9 @@ type moved struct {
 	order    uint64             // rises with the transitions of one Job, in the order of their commits
 	snapshot *store.JobSnapshot // when it is at hand
 	spec     *work.Spec         // for the first Step, when it is at hand
+	round    *work.Round        // for the Step of a Part, when it is at hand
+	at       time.Time          // of the transaction
+	to       *session           // that claimed it: a later one of the same Instance was told at its hello what became of the Job
 }
 
 // errClaimLost says that another Job or Instance was faster.
@@ -29,6 +35,10 @@ var errClaimLost = errors.New("the claim was lost")
 // move applies an event to a locked Job inside a transaction. changed is false when there was nothing to
 // do. Errors of the state machine are faults; see work.Next.
 func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, changed bool, err error) {
+	event, lost, err := c.withLoss(tx, job, event)
+	if err != nil {
+		return moved{job: job}, false, err
+	}
 	next, effects, err := work.Next(*job, event, tx.Now())
 	if err != nil {
 		return moved{job: job}, false, err
@@ -39,15 +49,23 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 	if err := c.save(tx, &next, event); err != nil {
 		return moved{job: job}, false, err
 	}
-	if job.Status.Bound() && !next.Status.Bound() {
+	if err := keepSettled(tx, job, &next, lost); err != nil {
+		return moved{job: job}, false, err
+	}
+	if (job.Status.Bound() || next.Status.Terminal()) && !next.Status.Bound() && !(job.IsRun() && !next.Status.Terminal()) {
 		if err := tx.DropJobInputs(job.ID); err != nil {
 			return moved{job: job}, false, err
 		}
 	}
-	if err := c.note(tx, &next, event); err != nil {
+	if err := c.keepFailed(tx, &next); err != nil {
 		return moved{job: job}, false, err
 	}
-	return moved{job: &next, before: job, event: event, effects: effects, order: c.order.Add(1)}, true, nil
+	if c.isNews(tx, job, &next) {
+		if err := c.note(tx, &next, event); err != nil {
+			return moved{job: job}, false, err
+		}
+	}
+	return moved{job: &next, before: job, event: event, effects: effects, order: c.order.Add(1), at: tx.Now()}, true, nil
 }
 
 func (c *Control) save(tx *store.Tx, job *work.Job, event work.Event) error {
@@ -63,23 +81,45 @@ func (c *Control) save(tx *store.Tx, job *work.Job, event work.Event) error {
 
 // apply moves one Job in a transaction of its own and does what follows.
 func (c *Control) apply(ctx context.Context, org, id string, event work.Event) (*work.Job, error) {
-	var m moved
-	var changed bool
+	return c.applyAs(ctx, org, id, event, func(*store.Tx) {})
+}
+
+// applyAs is apply in a transaction that sign has signed.
+func (c *Control) applyAs(ctx context.Context, org, id string, event work.Event, sign func(*store.Tx)) (*work.Job, error) {
+	var all []moved
+	var after *work.Job
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		sign(tx)
 		job, err := tx.JobForUpdate(org, id)
 		if err != nil {
 			return err
 		}
-		m, changed, err = c.move(tx, job, event)
-		return err
+		all = nil
+		m, changed, err := c.move(tx, job, event)
+		if err != nil {
+			return err
+		}
+		if after = m.job; !changed {
+			return nil
+		}
+		all = []moved{m}
+		if m.job.IsRun() { // what is due then is seen by who caused it
+			more, err := c.takeTurns(tx, m.job)
+			for _, n := range more {
+				if n.job.ID == after.ID {
+					after = n.job
+				}
+			}
+			all = append(all, more...)
+			return err
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if changed {
-		c.carryOut(m)
-	}
-	return m.job, nil
+	c.carryOut(all...)
+	return after, nil
 }
 
 // applyLate is apply for what a timer or a message caused: that the Job has moved on meanwhile is no error.
@@ -97,6 +137,10 @@ func movedOn(err error) bool {
 // JobEvent is the data of the events "job.*" in the outbox, as JSON.
 type JobEvent struct {
 	Number     int64           `json:"number"`
+	Kind       work.Kind       `json:"kind,omitempty"`
+	Part       int             `json:"part,omitempty"`    // of "job.part": which one of the Job
+	Runbook    string          `json:"runbook,omitempty"` // stack/name
+	StepName   string          `json:"step_name,omitempty"`
 	ModuleID   string          `json:"module_id"`
 	Module     string          `json:"module"`
 	Action     work.Action     `json:"action"`
@@ -107,21 +151,39 @@ type JobEvent struct {
 	Wait       work.Wait       `json:"wait,omitzero"`
 	Notice     string          `json:"notice,omitempty"`
 	Failure    *work.Failure   `json:"failure,omitempty"`
+	RunnerID   string          `json:"runner_id,omitempty"`
 	Instance   string          `json:"instance,omitempty"` // name
 }
 
 // note writes a transition into the outbox, as "job." and the Job's status.
 func (c *Control) note(tx *store.Tx, job *work.Job, event work.Event) error {
 	e := JobEvent{Number: job.Number, ModuleID: job.ModuleID, Module: job.Module, Action: job.Action, Status: job.Status,
-		Attempt: job.Attempt, Wait: job.Wait, Notice: job.Notice, Failure: job.Failure}
+		Attempt: job.Attempt, Wait: job.Wait, Notice: job.Notice, Failure: job.Failure,
+		Kind: job.Kind, Part: job.Part, Runbook: job.Runbook}
 	if len(job.Steps) > 0 {
 		s := job.Steps[min(eventStep(job, event), len(job.Steps)-1)]
-		e.Step, e.StepStatus = s.Kind, s.Status
+		e.Step, e.StepStatus, e.StepName = s.Kind, s.Status, s.Name
 	}
 	if job.Binding != nil {
-		e.Instance = job.Binding.Instance
+		e.RunnerID, e.Instance = job.Binding.RunnerID, job.Binding.Instance
+	}
+	if job.IsPart() {
+		return c.publish(tx, job.OrganizationID, "job.part", job.ParentID, e)
 	}
 	return c.publish(tx, job.OrganizationID, "job."+string(job.Status), job.ID, e)
+}
+
+// isNews tells whether a transition is worth an event. Those of Parts and Rounds are many: of a Part it is where it is and how it ends, of a
+// Runbook Job its state and those of its Steps, and now and then that it goes on.
+func (c *Control) isNews(tx *store.Tx, before, after *work.Job) bool {
+	between := func(s work.Status) bool { return s == work.Running || s == work.Waiting }
+	switch {
+	case after.IsPart():
+		return before.Status != after.Status && !(between(before.Status) && between(after.Status))
+	case !after.IsRun() || before.Status != after.Status:
+		return true
+	}
+	return !slices.EqualFunc(before.Steps, after.Steps, func(a, b work.Step) bool { return a.Status == b.Status }) || c.conductor.mayTell(after.ID, tx.Now())
 }
 
 // eventStep is the Step that an event is about.
@@ -150,6 +212,9 @@ func (c *Control) carryOut(all ...moved) {
 	for _, m := range all {
 		c.queue.observe(m)
 		c.supersede(m)
+		if m.job.IsRun() {
+			c.conductor.isTold(m.job.ID, m.at)
+		}
 		for _, e := range m.effects {
 			c.effect(m, e)
 		}
@@ -165,7 +230,10 @@ func (c *Control) carryOut(all ...moved) {
 func (c *Control) effect(m moved, e work.Effect) {
 	switch e := e.(type) {
 	case work.SendStep:
-		c.sendStep(m.job, e.Step, m.spec)
+		if m.to != nil && c.sessions.ofInstance(instanceOf(m.job)) != m.to {
+			return
+		}
+		c.sendStep(m.job, e.Step, m.spec, m.round)
 	case work.SendCancel:
 		if s := c.sessions.ofInstance(instanceOf(m.job)); s != nil {
 			s.send(&wire.Cancel{Ref: wire.Ref{Job: m.job.ID, Attempt: e.Attempt}, Mode: e.Mode})
@@ -174,8 +242,17 @@ func (c *Control) effect(m moved, e work.Effect) {
 		if s := c.sessions.ofInstance(e.Binding.InstanceID); s != nil {
 			s.drop(wire.Ref{Job: m.job.ID, Attempt: e.Attempt})
 		}
+	case work.Advance:
+		c.conductor.look(m.job.OrganizationID, cmp.Or(m.job.ParentID, m.job.ID))
 	case work.Ended:
+		c.runEnded(m.job)
+		if m.job.IsPart() {
+			return // its log is its Runbook Job's
+		}
 		c.archiver.add(m.job.OrganizationID, m.job.ID)
+		if log := m.job.LogID(); log != m.job.ID {
+			c.tails.stored(log, nil, 0) // whoever follows the Part alone looks again
+		}
 		c.tails.ended(m.job.ID)
 	}
 }
@@ -206,6 +283,24 @@ func (c *Control) supersede(m moved) {
 	s.send(&wire.Cancel{Ref: wire.Ref{Job: m.job.ID, Attempt: m.before.Attempt}, Mode: mode})
 }
 
+// runEnded has looked at what waits for the end of a Job: the Runbook Job that it is a step of, and others of its Runbook.
+func (c *Control) runEnded(j *work.Job) {
+	if j.StepOf != "" {
+		c.conductor.look(j.OrganizationID, j.StepOf)
+	}
+	if !j.IsRun() {
+		return
+	}
+	c.conductor.forget(j.ID)
+	if j.Lane != "" {
+		c.background(func(ctx context.Context) {
+			if err := c.lookAtNext(ctx, j); err != nil && ctx.Err() == nil {
+				c.log.Warn("could not look for runbook jobs that wait", "error", err)
+			}
+		})
+	}
+}
+
 func instanceOf(job *work.Job) string {
 	if job.Binding == nil {
 		return ""
@@ -215,12 +310,16 @@ func instanceOf(job *work.Job) string {
 
 // sendStep tells the bound Instance to execute a Step, when its Session is here. The Spec goes with the first Step,
 // and again with one that was approved, because it bears the approved plan.
-func (c *Control) sendStep(job *work.Job, step int, spec *work.Spec) {
+func (c *Control) sendStep(job *work.Job, step int, spec *work.Spec, round *work.Round) {
 	s := c.sessions.ofInstance(instanceOf(job))
 	if s == nil {
 		return
 	}
-	msg := &wire.RunStep{Ref: refOf(job), Step: step, Watch: c.tails.watched(job.ID)}
+	if job.IsPart() {
+		c.sendRound(s, job, step, spec, round)
+		return
+	}
+	msg := &wire.RunStep{Ref: refOf(job), Step: step, Watch: c.tails.watched(job.LogID())}
 	if step > 0 && !job.Steps[step].Approval {
 		s.send(msg)
 		return

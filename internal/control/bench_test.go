@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func BenchmarkJobs(b *testing.B) {
 				b.Error(err)
 				return
 			}
-			if err := s.c.FollowLog(context.Background(), s.owner(), j.ID, 0, ignoreLines); err != nil {
+			if err := s.c.FollowLog(context.Background(), s.owner(), j.ID, 0, LogFilter{}, ignoreLines); err != nil {
 				b.Error(err)
 			}
 		}
@@ -58,7 +59,7 @@ func BenchmarkDelivery(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := s.c.FollowLog(context.Background(), s.owner(), j.ID, 0, ignoreLines); err != nil {
+		if err := s.c.FollowLog(context.Background(), s.owner(), j.ID, 0, LogFilter{}, ignoreLines); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -96,7 +97,7 @@ func BenchmarkLog(b *testing.B) {
 	seen := make(chan int, 1)
 	go func() {
 		n := 0
-		_ = s.c.FollowLog(b.Context(), s.owner(), j.ID, 0, func(lines []store.LogLine) error { n += len(lines); return nil })
+		_ = s.c.FollowLog(b.Context(), s.owner(), j.ID, 0, LogFilter{}, func(lines []store.LogLine) error { n += len(lines); return nil })
 		seen <- n
 	}()
 	batch := records(0, 1, each)
@@ -121,4 +122,52 @@ func BenchmarkLog(b *testing.B) {
 		b.Fatalf("the follower saw %d of %d records", n, b.N*each)
 	}
 	b.ReportMetric(float64(b.N*each)/b.Elapsed().Seconds(), "records/s")
+}
+
+// BenchmarkHundredInstances measures how long Jobs take from Submit to the claim with 100 Instances of a place each, one Job at a time
+// and 100 at once: in the latter case an Offer to many keeps their places from the Jobs behind.
+func BenchmarkHundredInstances(b *testing.B) {
+	for _, together := range []int{1, 100} {
+		b.Run(fmt.Sprintf("%d at once", together), func(b *testing.B) {
+			s := newWorld(b).serve(Limits{ArchiveAfter: time.Hour})
+			r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+			s.scripts(s.owner(), together)
+			for i := range 100 {
+				go s.fake(r, fmt.Sprintf("i%d", i)).online(s).work(0, nil)
+			}
+			for b.Loop() {
+				var all sync.WaitGroup
+				for i := range together {
+					all.Go(func() { s.until(s.submit(fmt.Sprintf("prod/net/m%d", i), work.Run).ID, work.Succeeded) })
+				}
+				all.Wait()
+			}
+			b.ReportMetric(float64(b.N*together)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}
+
+// BenchmarkUnassigned measures a pass, during which the queue is locked, over 10,000 Jobs that no Runner may take while 10,000 Instances
+// are idle.
+func BenchmarkUnassigned(b *testing.B) {
+	const jobs, instances = 10_000, 10_000
+	c := &Control{limits: Limits{OfferTime: time.Minute}}
+	q := newQueue(c)
+	r := catalog.Runner{Identity: catalog.Identity{ID: "r", OrganizationID: "o"}}
+	q.fleets["o"] = &fleet{runners: map[string]catalog.Runner{"r": r}}
+	for i := range instances {
+		s := newSession(c, nil)
+		s.runnerID, s.instanceID, s.capacity = "r", fmt.Sprint(i), 1
+		q.local["r"] = append(q.local["r"], s)
+	}
+	bucket := &bucket{org: "o"}
+	q.buckets["o"] = bucket
+	for i := range jobs {
+		id := fmt.Sprint(i)
+		bucket.entries = append(bucket.entries, &entry{id: id, org: "o", moduleID: id, bucket: bucket, rank: work.Rank{ID: id},
+			place: catalog.Module{Identity: catalog.Identity{ID: id, OrganizationID: "o"}, StackID: "s", NamespaceID: "n"}})
+	}
+	for b.Loop() {
+		q.match(time.Now())
+	}
 }

@@ -41,7 +41,7 @@ func (s *server) onSQLite() {
 }
 
 func TestLeaseIsRenewedWhileTheStoreIsSlow(t *testing.T) {
-	s := newWorld(t).serve(Limits{Heartbeat: time.Second})
+	s := newWorld(t).serve(Limits{})
 	s.onSQLite()
 	s.c.budget.limit = 10_000
 	r := s.runner(s.owner(), catalog.RunnerSpec{})
@@ -64,7 +64,7 @@ func TestLeaseIsRenewedWhileTheStoreIsSlow(t *testing.T) {
 	})
 	f.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref}}) // it stays behind the log
 	sess.takeRefs(time.Now())
-	late := time.Now().Add(2 * time.Second)
+	late := time.Now().Add(2 * s.c.limits.Heartbeat)
 	refs := sess.takeRefs(late)
 	if len(refs) != 1 || refs[0].JobID != j.ID {
 		t.Fatalf("the lease of %v is renewed", refs)

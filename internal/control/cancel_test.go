@@ -68,13 +68,18 @@ func TestApproval(t *testing.T) {
 			}
 			f.run(step, 0, work.StepResult{Plan: &work.PlanSummary{Add: 1, Hash: "hash", Digest: "digest"}})
 			s.until(j.ID, work.AwaitingApproval)
-			_, err := s.c.DecideJob(context.Background(), s.owner(), j.ID, approve, "looks good")
-			s.must(err)
 			if !approve {
+				_, err := s.c.DeclineJob(context.Background(), s.owner(), j.ID, "looks bad")
+				s.must(err)
 				s.until(j.ID, work.Declined)
 				expect[*wire.Drop](f)
 				return
 			}
+			if _, err := s.c.ApproveJob(context.Background(), s.owner(), j.ID, "looks good", "another hash"); fault.Code(err) != "plan_changed" {
+				t.Fatalf("approving another plan: %v", err)
+			}
+			_, err := s.c.ApproveJob(context.Background(), s.owner(), j.ID, "looks good", "hash")
+			s.must(err)
 			apply := expect[*wire.RunStep](f)
 			if apply.Spec == nil || apply.Spec.PlanHash != "hash" {
 				t.Fatalf("apply: %+v", apply)
@@ -86,25 +91,18 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// submitWithApproval queues an apply that asks for approval, as a later setting of Modules will.
+// submitWithApproval queues an apply of a Module that is declared to ask for approval.
 func submitWithApproval(s *server, module string) *work.Job {
 	s.t.Helper()
-	var moves []moved
 	s.must(s.store.Update(context.Background(), func(tx *store.Tx) error {
 		m, err := tx.Module(s.org, module)
 		if err != nil {
 			return err
 		}
-		sub, err := s.c.draft(tx, m, work.Apply, "ann", "")
-		if err != nil {
-			return err
-		}
-		sub.job.Steps = work.StepsOf(catalog.OpenTofu, work.Apply, true, false)
-		moves, err = s.c.enqueue(tx, sub)
-		return err
+		m.Approval = catalog.ApproveAlways
+		return tx.PutModule(&m)
 	}))
-	s.c.carryOut(moves...)
-	return moves[0].job
+	return s.submit(module, work.Apply)
 }
 
 func TestWaitingForApprovalTakesNoPlace(t *testing.T) {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -20,6 +21,7 @@ type host struct {
 	random *rand.Rand
 	held   map[wire.Ref]*attempt
 	cuts   int // connections that are still to be broken
+	lapses int // times that leases are still to be ended
 }
 
 // attempt is the journal of one Attempt.
@@ -95,6 +97,10 @@ func (h *host) session(stop <-chan struct{}) bool {
 				return true
 			}
 			h.handle(m)
+			if h.lapses > 0 && h.random.IntN(25) == 0 {
+				h.lapses--
+				h.endsAllLeases()
+			}
 			if h.cuts > 0 && h.random.IntN(25) == 0 {
 				h.cuts--
 				h.f.cut()
@@ -126,6 +132,13 @@ func (h *host) handle(m wire.Message) {
 	}
 }
 
+// endsAllLeases has a Server take everybody for lost, as though nothing had been heard for long: most of whom it is wrong about.
+func (h *host) endsAllLeases() {
+	if err := h.s.c.endDue(context.Background(), later()); err != nil {
+		h.f.t.Errorf("ending leases: %v", err)
+	}
+}
+
 // TestChaos breaks connections, loses folders and leases at random, with two Servers, and demands that every Job succeeds, that
 // each log is whole and that every transition is one that the table allows (the state machine sees to that).
 func TestChaos(t *testing.T) {
@@ -133,14 +146,14 @@ func TestChaos(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	w := newWorld(t)
-	limits := Limits{Heartbeat: 100 * time.Millisecond, Lease: 2 * time.Second, Recovery: 100 * time.Millisecond, MaxAttempts: 1000, OfferTime: 200 * time.Millisecond}
+	limits := Limits{Heartbeat: 100 * time.Millisecond, MaxAttempts: 1000} // the first has what got lost sent again
 	servers := []*server{w.serve(limits), w.serve(limits)}
 	r := servers[0].runner(w.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
 	servers[0].scripts(w.owner(), jobs)
 	stop := make(chan struct{})
 	var living sync.WaitGroup
 	for i := range hosts {
-		h := &host{s: servers[i%2], random: rand.New(rand.NewPCG(seed, uint64(i))), held: map[wire.Ref]*attempt{}, cuts: 15}
+		h := &host{s: servers[i%2], random: rand.New(rand.NewPCG(seed, uint64(i))), held: map[wire.Ref]*attempt{}, cuts: 15, lapses: 5}
 		h.f = h.s.fake(r, fmt.Sprintf("h%d", i))
 		h.f.hello.Capacity = 4
 		living.Go(func() { h.live(stop) })

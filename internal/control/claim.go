@@ -30,7 +30,7 @@ func (c *Control) claim(ctx context.Context, s *session, ref wire.Ref, offered t
 }
 
 func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offered time.Time) (m moved, err error) {
-	spec, err := c.specForClaim(ctx, s, ref)
+	spec, round, module, err := c.specForClaim(ctx, ref, s.org)
 	if err != nil {
 		return m, err
 	}
@@ -39,15 +39,15 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 		return m, err
 	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		if err := c.mayTake(tx, s, module); err != nil { // before the Job is locked, as in a hello
+			return err
+		}
 		j, err := tx.JobForUpdate(s.org, ref.Job)
 		if err != nil {
 			return err
 		}
-		if j.Status != work.Queued || j.Attempt+1 != ref.Attempt || j.OrganizationID != s.org {
+		if !j.Offerable() || j.Attempt+1 != ref.Attempt || j.OrganizationID != s.org {
 			return errClaimLost
-		}
-		if err := c.mayTake(tx, s); err != nil {
-			return err
 		}
 		m, _, err = c.move(tx, j, work.ClaimedBy{Binding: work.Binding{
 			RunnerID: s.runnerID, Runner: s.runner, InstanceID: s.instanceID, Instance: s.instance, OfferedAt: offered.UTC(),
@@ -55,26 +55,13 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 		if err == nil && len(sealed) > 0 {
 			err = tx.PutJobInputs(ref.Job, ref.Attempt, sealed)
 		}
+		if err == nil {
+			err = c.noteSecretsUsed(tx, m.job, module, spec)
+		}
 		return err
 	})
-	m.spec = spec
+	m.spec, m.round, m.to = spec, round, s
 	return m, err
-}
-
-// mayTake checks in the store that the Session is still the Instance's and that its Runner takes Jobs.
-func (c *Control) mayTake(tx *store.Tx, s *session) error {
-	i, err := tx.Instance(s.org, s.instanceID)
-	if err != nil {
-		return err
-	}
-	if i.SessionID != s.id || !i.Connected {
-		return errSessionOver
-	}
-	r, err := tx.Runner(s.org, s.runnerID)
-	if err == nil && (r.IsDisabled || i.Draining) {
-		err = errClaimLost
-	}
-	return err
 }
 
 var errSessionOver = errors.New("the session is over")
@@ -84,8 +71,15 @@ func (c *Control) claimFailed(ctx context.Context, s *session, ref wire.Ref, err
 	var missing *missingUpstream
 	switch {
 	case ctx.Err() != nil:
+	case errors.Is(err, errNoPlace):
+		c.full(ctx, s)
+	case errors.Is(err, errDrains):
+		c.queue.tell(s, true) // or it would be asked again at once
+	case errors.Is(err, errHeldBack):
+		c.queue.stale(s.org)
 	case errors.Is(err, errClaimLost), errors.Is(err, errSessionOver), fault.Is(err, fault.NotFound):
 		c.refresh(ctx, s.org, ref.Job)
+	case c.brokenPart(ctx, s.org, ref.Job, err):
 	case errors.As(err, &missing), fault.Is(err, fault.Conflict), fault.Is(err, fault.Invalid):
 		c.queue.doubtOne(ref.Job)
 	default:
@@ -106,9 +100,9 @@ func (c *Control) refresh(ctx context.Context, org, id string) {
 		}
 		return err
 	})
-	if err == nil && m.job.Status == work.Queued {
+	if err == nil && m.job.Offerable() {
 		err = c.store.View(ctx, func(tx *store.Tx) (err error) {
-			holder, err = tx.ModuleBusy(org, m.job.ModuleID)
+			holder, err = tx.ModuleBusy(org, m.job.LaneID())
 			return err
 		})
 	}
@@ -121,13 +115,27 @@ func (c *Control) refresh(ctx context.Context, org, id string) {
 		}
 	default:
 		c.queue.observe(m)
-		if m.job.Status == work.Queued {
-			c.queue.holds(m.job.ModuleID, holder)
+		if m.job.Offerable() {
+			c.queue.holds(m.job.LaneID(), holder)
 		}
 	}
 }
 
-// holds notes which Job holds a Module; nil for none.
+// brokenPart ends a Part that can never be bound, because of what only its owner can set right: a Secret that is not there.
+func (c *Control) brokenPart(ctx context.Context, org, id string, why error) bool {
+	f := fault.Of(why)
+	if f == nil || f.Kind != fault.Conflict && f.Kind != fault.Invalid {
+		return false
+	}
+	j, err := c.jobByID(ctx, org, id)
+	if err != nil || !j.IsPart() {
+		return false
+	}
+	c.cannotRun(ctx, org, id, why)
+	return true
+}
+
+// holds notes which Job holds a Module, or another lane; nil for none.
 func (q *queue) holds(moduleID string, holder *work.Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -166,30 +174,29 @@ func (e *missingUpstream) Error() string {
 	return fmt.Sprintf("%s takes an output of %s, which has none yet", e.module, e.paths[0])
 }
 
-// specForClaim resolves the Job's Inputs as they are now. It fails with errClaimLost when the Job may not go to
-// the Runner any more, and with *missingUpstream when an output is not there.
-func (c *Control) specForClaim(ctx context.Context, s *session, ref wire.Ref) (spec *work.Spec, err error) {
+// specForClaim resolves the Job's Inputs as they are now, and gives its Module as it was declared. It fails with *missingUpstream when an
+// output is not there.
+func (c *Control) specForClaim(ctx context.Context, ref wire.Ref, org string) (spec *work.Spec, round *work.Round, module catalog.Module, err error) {
 	err = c.store.View(ctx, func(tx *store.Tx) error {
-		j, err := tx.Job(s.org, ref.Job)
+		j, err := tx.Job(org, ref.Job)
 		if err != nil {
 			return err
 		}
-		_, module, err := c.declared(tx, j)
-		if err != nil {
-			return err
-		}
-		runner, err := tx.Runner(s.org, s.runnerID)
-		if err != nil {
-			return err
-		}
-		var assignments []catalog.Assignment
-		if !runner.IsAssignedToAllModules {
-			if assignments, err = tx.Assignments(s.org, s.runnerID); err != nil {
-				return err
+		if j.IsPart() {
+			module = placeOf(j, "")
+			inputs, err := c.partInputs(tx, j)
+			if err == nil {
+				spec, round, err = c.partSpec(tx, j, inputs)
 			}
+			return err
 		}
-		if !catalog.Assigned(runner, assignments, module) {
-			return errClaimLost
+		if j.Kind != work.ModuleJob {
+			module = placeOf(j, "")
+			spec, err = c.taskSpec(tx, j)
+			return err
+		}
+		if _, module, err = c.declared(tx, j); err != nil {
+			return err
 		}
 		inputs, err := c.resolve(tx, module)
 		if err != nil {
@@ -198,13 +205,26 @@ func (c *Control) specForClaim(ctx context.Context, s *session, ref wire.Ref) (s
 		spec = makeSpec(j, module, inputs)
 		return nil
 	})
-	return spec, err
+	return spec, round, module, err
+}
+
+// placeOf is what the rights to use a Runner are asked for, for a Job: its Module, or the whole of its Stack.
+func placeOf(j *work.Job, namespaceID string) catalog.Module {
+	return catalog.Module{Identity: catalog.Identity{ID: j.ModuleID, OrganizationID: j.OrganizationID}, StackID: j.StackID, NamespaceID: namespaceID}
 }
 
 // specOf makes the Spec of a bound Job again. The Inputs are those of the claim, whatever they would be now: an engine refuses
 // to apply a plan that was made with others, and a secret that the Attempt may print has to stay masked.
 func (c *Control) specOf(ctx context.Context, j *work.Job) (spec *work.Spec, err error) {
 	err = c.store.View(ctx, func(tx *store.Tx) error {
+		if j.IsPart() {
+			spec, _, err = c.specOfPart(tx, j)
+			return err
+		}
+		if j.Kind != work.ModuleJob {
+			spec, err = c.taskSpec(tx, j)
+			return err
+		}
 		_, module, err := c.declared(tx, j)
 		if err != nil {
 			return err
@@ -260,7 +280,7 @@ func (c *Control) openResolved(ref wire.Ref, sealed []byte) (inputs []work.Input
 // declared gives what a Job was created with, and its Module's record with that Spec. A Module that was deleted
 // meanwhile keeps the ids that the Job knows.
 func (c *Control) declared(tx *store.Tx, j *work.Job) (store.JobSnapshot, catalog.Module, error) {
-	snapshot, err := tx.JobSnapshot(j.ID)
+	snapshot, err := tx.JobSnapshot(j.OrganizationID, j.ID)
 	if err != nil {
 		return snapshot, catalog.Module{}, err
 	}
@@ -309,5 +329,5 @@ func (c *Control) resolve(tx *store.Tx, m catalog.Module) ([]work.InputValue, er
 	for i, r := range resolved {
 		values[i] = work.InputValue{Name: r.Name, Kind: r.Kind, Value: r.Value, Sensitive: r.Sensitive}
 	}
-	return values, nil
+	return values, c.fillSecrets(tx, m, resolved, values)
 }

@@ -6,7 +6,8 @@
 // twice, and is found again by the sweeper (sweep.go) when it was lost.
 //
 // The parts, in the order in which a Job meets them: submit.go, dispatch.go, claim.go, session.go and lane.go
-// (what Instances say), outputs.go and trigger.go, follow.go and archive.go (logs).
+// (what Instances say), outputs.go and trigger.go, follow.go and archive.go (logs). Package hooks calls the webhooks of
+// Runners that the queue says are wanted (webhook.go, webhook_demand.go).
 package control
 
 import (
@@ -22,6 +23,8 @@ import (
 
 	"legwork/internal/blob"
 	"legwork/internal/bus"
+	"legwork/internal/catalog"
+	"legwork/internal/control/hooks"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/work"
@@ -29,6 +32,12 @@ import (
 
 // DefaultJobsKept is how long Jobs are kept after their end, but for the newest of each Module.
 const DefaultJobsKept = 90 * 24 * time.Hour
+
+// DefaultEphemeralKept is how long ephemeral Instances that are gone are shown.
+const DefaultEphemeralKept = 10 * time.Minute
+
+// DefaultAuditKept is how long it is kept who did what.
+const DefaultAuditKept = 400 * 24 * time.Hour
 
 // Limits bound what control waits for and keeps. Zero fields take the defaults.
 type Limits struct {
@@ -42,6 +51,8 @@ type Limits struct {
 	OfferTime      time.Duration // how long an Offer stands; default 2s
 	ArchiveAfter   time.Duration // how long the log of an ended Job stays in the database; default 30s
 	EventsKept     time.Duration // how long the outbox keeps events; default 7 days
+	Ephemeral      time.Duration // how long ephemeral Instances that are gone are shown; default 10m
+	AuditKept      time.Duration // how long it keeps those that somebody caused; default 400 days
 	JobsKept       time.Duration // how long Jobs are kept after their end, with logs and plans; default 90 days, negative: for ever
 }
 
@@ -64,6 +75,8 @@ func (l Limits) filled() Limits {
 	or(&l.OfferTime, 2*time.Second)
 	or(&l.ArchiveAfter, 30*time.Second)
 	or(&l.EventsKept, 7*24*time.Hour)
+	or(&l.Ephemeral, DefaultEphemeralKept)
+	or(&l.AuditKept, DefaultAuditKept)
 	orNone(&l.JobsKept, DefaultJobsKept)
 	if l.MaxAttempts <= 0 {
 		l.MaxAttempts = work.DefaultMaxAttempts
@@ -83,6 +96,10 @@ type Config struct {
 	ServerID string // of this process among several Servers; empty for a new one
 	Log      *slog.Logger
 	Limits   Limits
+	Webhooks WebhookSettings
+
+	// UncoveredLocal gives Nodes that no Runner covers to the Local Runner.
+	UncoveredLocal bool
 
 	// NewSecret makes a client secret and the hash under which it is stored; nil for 256 random bits and SHA-256.
 	NewSecret func() (secret string, hash []byte)
@@ -100,16 +117,27 @@ type Control struct {
 
 	newSecret func() (secret string, hash []byte)
 
-	order    atomic.Uint64 // numbers transitions, taken while their Job is locked
-	sessions *registry
-	queue    *queue
-	tails    *tails
-	outbox   *outbox
-	archiver *archiver
-	stats    counters
-	census   census
-	budget   budget
-	renewing sync.Mutex // held while Leases are renewed
+	// What Schedules and the intervals of Node sources begin; nil: they wait. See schedule.go.
+	startRun       func(ctx context.Context, run scheduledRun, claim claimDue) error
+	startDiscovery func(ctx context.Context, source catalog.NodeSource, claim claimDue) error
+	found          foundNodes
+	firing         firing
+
+	order     atomic.Uint64 // numbers transitions, taken while their Job is locked
+	sessions  *registry
+	queue     *queue
+	conductor *conductor
+
+	uncoveredLocal bool
+	tails          *tails
+	outbox         *outbox
+	archiver       *archiver
+	hooks          *hooks.Hooks
+	stats          counters
+	census         census
+	versions       versions
+	budget         budget
+	renewing       sync.Mutex // held while Leases are renewed
 
 	// alive ends with Close or the end of Run; background work that outlives a call hangs on it.
 	alive   context.Context
@@ -144,9 +172,13 @@ func New(cfg Config) *Control {
 	c.sessions = newRegistry()
 	c.budget.limit = waitingMost
 	c.queue = newQueue(c)
+	c.conductor = newConductor(c)
+	c.uncoveredLocal = cfg.UncoveredLocal
+	c.startRun, c.startDiscovery = c.runScheduled, c.discoverScheduled
 	c.tails = newTails(c)
 	c.outbox = newOutbox()
 	c.archiver = newArchiver(c)
+	c.hooks = hooks.New(hookHost{c}, c.store, c.log, c.server, cfg.Webhooks)
 	return c
 }
 
@@ -164,7 +196,7 @@ func (c *Control) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.archiver.run, c.retireLoop} {
+	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.archiver.run, c.hooks.Run, c.retireLoop, c.forgetLoop, c.sampleLoop} {
 		parts.Go(func() { part(ctx) })
 	}
 	<-ctx.Done()
@@ -254,15 +286,16 @@ func (c *Control) settleDown() {
 	c.working.Wait()
 }
 
-// background runs fn beside; the ctx that it gets ends with the Control. Nothing is run once that is over.
-func (c *Control) background(fn func(ctx context.Context)) {
+// background runs fn beside; the ctx that it gets ends with the Control. Nothing is run, and it is false, once that is over.
+func (c *Control) background(fn func(ctx context.Context)) bool {
 	if !c.begin() {
-		return
+		return false
 	}
 	go func() {
 		defer c.working.Done()
 		fn(c.alive)
 	}()
+	return true
 }
 
 // randomText gives n random bytes in hex.

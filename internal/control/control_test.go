@@ -42,7 +42,7 @@ func TestJobRunsFromSubmitToItsLog(t *testing.T) {
 			t.Fatalf("line %d has position %d", i, l.Pos)
 		}
 	}
-	_, end, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 5, 0)
+	_, end, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 5, 0, LogFilter{})
 	if err != nil || end.Last != 5 || !end.Complete {
 		t.Fatalf("end: %+v %v", end, err)
 	}

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -21,6 +22,7 @@ func (c *Control) ApplyManifest(ctx context.Context, actor catalog.Actor, m cata
 		run = c.store.View
 	}
 	err = run(ctx, func(tx *store.Tx) error {
+		tx.Sign(actor, "manifest.apply")
 		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
 			return err
 		}
@@ -28,7 +30,10 @@ func (c *Control) ApplyManifest(ctx context.Context, actor catalog.Actor, m cata
 		if err != nil {
 			return err
 		}
-		if changes, err = catalog.Plan(current, m); err != nil || dryRun {
+		if changes, err = catalog.Plan(current, m); err != nil {
+			return err
+		}
+		if err := deepCheck(m); err != nil || dryRun {
 			return err
 		}
 		return c.write(tx, actor, changes)
@@ -95,7 +100,39 @@ func snapshot(tx *store.Tx, org string, read func(owner string, stored []catalog
 		}
 		s.Modules = append(s.Modules, v.ModuleSpec)
 	}
+	if err := addRunbooks(tx, org, &s); err != nil {
+		return s, err
+	}
 	return s, addRunners(tx, org, &s)
+}
+
+func addRunbooks(tx *store.Tx, org string, s *catalog.Snapshot) error {
+	nodes, err := tx.Nodes(org, "")
+	for _, v := range nodes {
+		s.Nodes = append(s.Nodes, v.NodeSpec)
+	}
+	if err != nil {
+		return err
+	}
+	sources, err := tx.NodeSources(org, "")
+	for _, v := range sources {
+		s.NodeSources = append(s.NodeSources, v.NodeSourceSpec)
+	}
+	if err != nil {
+		return err
+	}
+	runbooks, err := tx.Runbooks(org, "")
+	for _, v := range runbooks {
+		s.Runbooks = append(s.Runbooks, v.RunbookSpec)
+	}
+	if err != nil {
+		return err
+	}
+	secrets, err := tx.Secrets(org, "")
+	for _, v := range secrets {
+		s.Secrets = append(s.Secrets, v.Document())
+	}
+	return err
 }
 
 func addRunners(tx *store.Tx, org string, s *catalog.Snapshot) error {
@@ -119,6 +156,12 @@ func (c *Control) write(tx *store.Tx, actor catalog.Actor, changes catalog.Chang
 		if change.Action == catalog.Unchanged {
 			continue
 		}
+		if change.Secret != nil {
+			if err := c.writeSecret(tx, actor, change); err != nil {
+				return err
+			}
+			continue
+		}
 		id, err := c.writeOne(tx, actor.OrganizationID, change)
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", change.Kind, change.Path, err)
@@ -130,8 +173,8 @@ func (c *Control) write(tx *store.Tx, actor catalog.Actor, changes catalog.Chang
 	return nil
 }
 
-// DeclaredEvent is the data of the events "stack.changed", "namespace.changed", "module.changed", "runner.changed" and
-// "assignment.changed", as JSON.
+// DeclaredEvent is the data of the events "stack.changed", "namespace.changed", "module.changed", "runner.changed",
+// "assignment.changed", "node.changed", "node_source.changed", "runbook.changed" and "secret.changed", as JSON.
 type DeclaredEvent struct {
 	Action string `json:"action"` // create, update or delete
 	Path   string `json:"path"`
@@ -141,6 +184,7 @@ type DeclaredEvent struct {
 var declaredKinds = map[catalog.Kind]string{
 	catalog.KindStack: "stack.changed", catalog.KindNamespace: "namespace.changed", catalog.KindModule: "module.changed",
 	catalog.KindRunner: "runner.changed", catalog.KindAssignment: "assignment.changed",
+	catalog.KindNode: "node.changed", catalog.KindNodeSource: "node_source.changed", catalog.KindRunbook: "runbook.changed",
 }
 
 func (c *Control) noteDeclared(tx *store.Tx, actor catalog.Actor, action string, kind catalog.Kind, path, id string) error {
@@ -171,6 +215,35 @@ func (c *Control) writeOne(tx *store.Tx, org string, change catalog.Change) (id 
 	case change.Assignment != nil:
 		a, err := assign(tx, org, *change.Assignment)
 		return a.ID, err
+	}
+	return writeRunbooks(tx, org, change)
+}
+
+// writeRunbooks stores a change of what belongs to Runbooks.
+func writeRunbooks(tx *store.Tx, org string, change catalog.Change) (string, error) {
+	switch {
+	case change.Node != nil:
+		v, err := existing(tx.Node(org, change.Path))
+		if err != nil {
+			return "", err
+		}
+		v.OrganizationID, v.NodeSpec = org, *change.Node
+		err = tx.PutNode(&v)
+		return v.ID, err
+	case change.NodeSource != nil:
+		v, err := existing(tx.NodeSource(org, change.Path))
+		if err != nil {
+			return "", err
+		}
+		err = putNodeSource(tx, org, &v, *change.NodeSource)
+		return v.ID, err
+	case change.Runbook != nil:
+		v, err := existing(tx.Runbook(org, change.Path))
+		if err != nil {
+			return "", err
+		}
+		err = putRunbook(tx, org, &v, *change.Runbook)
+		return v.ID, err
 	}
 	return "", fmt.Errorf("a change of kind %q without what it changes", change.Kind)
 }
@@ -261,6 +334,7 @@ func (c *Control) revealedSnapshot(ctx context.Context, actor catalog.Actor) (s 
 		}
 	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		tx.Sign(actor, "manifest.reveal")
 		if s, err = snapshot(tx, actor.OrganizationID, c.openInputs); err != nil {
 			return err
 		}
@@ -345,13 +419,18 @@ func (c *Control) Module(ctx context.Context, actor catalog.Actor, idOrPath stri
 	})
 }
 
-// remove runs a deletion, which tells the id and path of what it deleted.
+// remove runs a deletion, which tells the id and path of what it deleted. From its return on no Job is bound that needs what is gone: a claim
+// that is under way is over by then, or sees it.
 func (c *Control) remove(ctx context.Context, actor catalog.Actor, p catalog.Permission, kind catalog.Kind, fn func(tx *store.Tx) (id, path string, err error)) error {
 	if err := actor.Need(p); err != nil {
 		return err
 	}
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		tx.Sign(actor, strings.TrimSuffix(declaredKinds[kind], "changed")+"delete")
 		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
+			return err
+		}
+		if err := tx.LockClaims(actor.OrganizationID); err != nil {
 			return err
 		}
 		id, path, err := fn(tx)
@@ -373,8 +452,29 @@ func (c *Control) DeleteStack(ctx context.Context, actor catalog.Actor, idOrName
 		if err == nil {
 			err = tx.DeleteStack(actor.OrganizationID, v.ID)
 		}
+		if err == nil {
+			err = dropNodeFilters(tx, v)
+		}
 		return v.ID, v.Path(), err
 	})
+}
+
+// dropNodeFilters takes a Stack that is gone out of what Runners cover.
+func dropNodeFilters(tx *store.Tx, stack catalog.Stack) error {
+	runners, err := tx.Runners(stack.OrganizationID)
+	if err != nil {
+		return err
+	}
+	for _, r := range runners {
+		if _, ok := r.NodeFilters[stack.Name]; !ok {
+			continue
+		}
+		delete(r.NodeFilters, stack.Name)
+		if err := tx.PutRunner(&r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DeleteNamespace deletes a Namespace, by id or path, that holds nothing.

@@ -152,7 +152,7 @@ func TestSensitiveValuesAreSealedAndHidden(t *testing.T) {
 		if raw, err = tx.LatestOutputs(s.org, base.ModuleID); err != nil {
 			return err
 		}
-		if snapshot, err = tx.JobSnapshot(base.ID); err != nil {
+		if snapshot, err = tx.JobSnapshot(base.OrganizationID, base.ID); err != nil {
 			return err
 		}
 		namespaces, err = tx.Namespaces(s.org, "")
@@ -362,12 +362,12 @@ func TestEveryCallNeedsItsPermission(t *testing.T) {
 		"delete 5":    s.c.DeleteAssignment(ctx, nobody, "x"),
 		"submit":      second(s.c.Submit(ctx, nobody, SubmitRequest{})),
 		"cancel":      second(s.c.CancelJob(ctx, nobody, "1", work.Kill, "")),
-		"decide":      second(s.c.DecideJob(ctx, nobody, "1", true, "")),
+		"decide":      second(s.c.ApproveJob(ctx, nobody, "1", "", "")),
 		"job":         second(s.c.Job(ctx, nobody, "1")),
 		"jobs":        second(s.c.Jobs(ctx, nobody, store.JobFilter{})),
 		"plan":        second(s.c.JobPlan(ctx, nobody, "1")),
 		"outputs":     second(s.c.Outputs(ctx, nobody, "x", false)),
-		"follow":      s.c.FollowLog(ctx, nobody, "1", 0, nil),
+		"follow":      s.c.FollowLog(ctx, nobody, "1", 0, LogFilter{}, nil),
 		"events":      s.c.FollowEvents(ctx, nobody, 0, nil),
 		"instances":   second(s.c.Instances(ctx, nobody, "")),
 		"drain":       s.c.SetDraining(ctx, nobody, "x", true),
@@ -397,7 +397,7 @@ func TestCredentialsOfRunners(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			all, err := tx.Credentials(p.ID)
+			all, err := tx.Credentials(p.OrganizationID, p.ID)
 			for _, c := range all {
 				if strings.Contains(string(c.Hash), made.ClientSecret) || len(c.Hash) != 32 {
 					t.Error("the secret itself is stored")

@@ -91,17 +91,32 @@ func TestReasonsToWait(t *testing.T) {
 }
 
 func TestOfferThatNobodyAnswersIsMadeAgain(t *testing.T) {
-	s := newWorld(t).serve(Limits{OfferTime: 50 * time.Millisecond})
+	s := newWorld(t).serve(Limits{})
 	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
 	s.scripts(s.owner(), 1)
 	deaf, f := s.fake(r, "deaf").online(s), s.fake(r, "a").online(s)
 	s.submit("prod/net/m0", work.Run)
-	for range 3 {
+	for round := range 3 {
 		expect[*wire.Offer](deaf)
 		expect[*wire.Offer](f)
+		s.c.queue.pass(context.Background(), time.Now().Add(time.Duration(round+1)*2*s.c.limits.OfferTime))
 		expect[*wire.Withdrawn](deaf)
+		expect[*wire.Withdrawn](f)
 	}
 	f.take()
+}
+
+// TestOffersLapseByThemselves: nothing happens, and yet the queue looks at what nobody answers.
+func TestOffersLapseByThemselves(t *testing.T) {
+	s := newWorld(t).serve(Limits{OfferTime: 10 * time.Millisecond})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	deaf := s.fake(r, "deaf").online(s)
+	s.submit("prod/net/m0", work.Run)
+	for range 3 {
+		expect[*wire.Offer](deaf)
+		expect[*wire.Withdrawn](deaf)
+	}
 }
 
 func TestFirstToAcceptGetsTheJob(t *testing.T) {
@@ -182,7 +197,7 @@ func TestMaxParallelJobsOfTheRunnerBoundsItsInstances(t *testing.T) {
 	s.submit("prod/net/m0", work.Run)
 	second := s.submit("prod/net/m1", work.Run)
 	f.take()
-	eventually(t, "the second waits", func() bool { return s.job(second.ID).Wait.Code == work.WaitBusy })
+	eventually(t, "the second waits", func() bool { return s.job(second.ID).Wait.Code == work.WaitRunnerFull })
 }
 
 func TestLabelsChooseTheRunner(t *testing.T) {
@@ -306,19 +321,22 @@ func (y *tally) end(instance string) {
 }
 
 // count runs Jobs for an Instance, several at once, and keeps the tally.
-func (f *fake) count(y *tally, capacity int) {
+func (f *fake) count(y *tally, capacity int) { f.countAs(f.hello.Instance, y, capacity) }
+
+// countAs keeps the tally under another name than the Instance's.
+func (f *fake) countAs(name string, y *tally, capacity int) {
 	for m := range f.in {
 		switch m := m.(type) {
 		case *wire.Offer:
 			_ = f.conn.Send(&wire.Accept{Ref: m.Ref})
 		case *wire.RunStep:
 			if m.Step == 0 {
-				y.begin(f.hello.Instance, capacity, m)
+				y.begin(name, capacity, m)
 			}
 			go func() {
 				pause(time.Millisecond)
 				if m.Step == 1 {
-					y.end(f.hello.Instance)
+					y.end(name)
 				}
 				_ = f.conn.Send(&wire.StepStarted{Ref: m.Ref, Step: m.Step, At: time.Now()})
 				_ = f.conn.Send(&wire.StepFinished{Ref: m.Ref, Step: m.Step, Result: work.StepResult{Status: work.StepSucceeded}})
@@ -482,8 +500,10 @@ func TestDeadServersSessionsEnd(t *testing.T) {
 	w := newWorld(t)
 	one := w.serve(Limits{})
 	r := one.runner(one.owner(), catalog.RunnerSpec{})
+	var over time.Time // the lease of a Server that is dead, and not known to be so yet
 	w.must(w.store.Update(context.Background(), func(tx *store.Tx) error {
-		if err := tx.BeatServer("dead", tx.Now().Add(-time.Second)); err != nil {
+		over = tx.Now().Add(serverLease)
+		if err := tx.BeatServer("dead", over); err != nil {
 			return err
 		}
 		return tx.PutInstance(&store.Instance{OrganizationID: w.org, RunnerID: r.ID, Name: "b", KeyHash: []byte("x"),
@@ -492,7 +512,7 @@ func TestDeadServersSessionsEnd(t *testing.T) {
 	if code := wire.CodeOf(one.fake(r, "a").dial(one)); code != wire.CloseSingle {
 		t.Fatalf("closed with %v", code)
 	}
-	w.must(one.c.beat(context.Background(), time.Now()))
+	w.must(one.c.beat(context.Background(), over.Add(time.Second)))
 	one.fake(r, "a").online(one)
 }
 

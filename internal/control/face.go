@@ -16,6 +16,7 @@ import (
 type (
 	Event        = store.Event        // one change, as FollowEvents emits it
 	LogLine      = store.LogLine      // one record of a log, as FollowLog emits it
+	LogFilter    = store.LogFilter    // narrows ReadLog and FollowLog
 	JobFilter    = store.JobFilter    // narrows Jobs
 	ModuleFilter = store.ModuleFilter // narrows Modules
 )
@@ -88,7 +89,7 @@ func (c *Control) openJobs() map[work.Status]int {
 	defer cancel()
 	counts := map[work.Status]int{}
 	for _, s := range work.Statuses {
-		if !s.Terminal() {
+		if !s.Terminal() && s != work.Waiting { // which only Parts meet
 			counts[s] = 0
 		}
 	}

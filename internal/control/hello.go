@@ -113,6 +113,7 @@ func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity, hell
 	key := sha256.Sum256([]byte(hello.Key))
 	s.keyHash, s.org, s.runnerID, s.instance = key[:], id.OrganizationID, id.RunnerID, hello.Instance
 	s.capacity, s.engines, s.draining, s.version = max(hello.Capacity, 1), hello.Engines, hello.Draining, hello.Version
+	s.leaving = hello.Draining
 	s.labels = hello.Labels
 	s.log = c.log.With("runner_id", id.RunnerID, "instance", hello.Instance)
 	c.takeOver(ctx, s)
@@ -195,8 +196,15 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 		return g, &wire.CloseError{Code: wire.CloseUnknown, Reason: wire.CloseUnknown.Sentence()}
 	}
 	s.runner = runner.Name
+	state, err := stateFor(tx, s, runner, hello.OS)
+	if err != nil {
+		return g, err
+	}
 	instance, err := c.instanceFor(tx, s, runner)
 	if err != nil {
+		return g, err
+	}
+	if err := c.sameOS(tx, &instance, runner, state, hello.OS); err != nil {
 		return g, err
 	}
 	g.was = instance.SessionID
@@ -204,6 +212,7 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 	instance.Capability, instance.Capacity = hello.Capability, s.capacity
 	instance.Engines, instance.Labels = hello.Engines, hello.Labels
 	instance.SessionID, instance.ServerID, instance.Connected, instance.LastSeen = s.id, c.server, true, tx.Now()
+	instance.Offline, instance.Leaving, instance.Stalled = false, hello.Draining, false
 	if err := tx.PutInstance(&instance); err != nil {
 		return g, err
 	}
@@ -216,12 +225,13 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 	return g, c.publish(tx, s.org, "runner.online", runner.ID, s.event())
 }
 
-// InstanceEvent is the data of the events "runner.online", "runner.offline" and "runner.draining", as JSON.
+// InstanceEvent is the data of the events "runner.online", "runner.draining", "runner.resumed", "runner.disconnected",
+// "runner.offline" and "runner.instance_removed", as JSON. Without an Instance it is about all of the Runner.
 type InstanceEvent struct {
-	Runner     string `json:"runner"` // name
-	InstanceID string `json:"instance_id"`
-	Instance   string `json:"instance"` // name
-	Version    string `json:"version"`
+	Runner     string `json:"runner"`      // name
+	InstanceID string `json:"instance_id"` //
+	Instance   string `json:"instance"`    // name
+	Version    string `json:"version"`     // of the program
 }
 
 func (s *session) event() InstanceEvent {
@@ -328,7 +338,7 @@ func (c *Control) rebind(tx *store.Tx, s *session, id string, held, decided map[
 	if j.Status == work.Canceling && j.Cancel != nil {
 		v.Cancel = j.Cancel.Mode
 	}
-	if v.Acks, err = acksOf(tx, ref); err != nil {
+	if v.Acks, err = acksOf(tx, j, ref.Attempt); err != nil {
 		return err
 	}
 	g.welcome.Jobs, g.bound = append(g.welcome.Jobs, v), append(g.bound, j)
@@ -346,12 +356,12 @@ func (c *Control) verdict(tx *store.Tx, s *session, ref wire.Ref) (wire.Verdict,
 		return v, err
 	}
 	v.Fate = wire.Superseded
-	v.Acks, err = acksOf(tx, ref)
+	v.Acks, err = acksOf(tx, j, ref.Attempt)
 	return v, err
 }
 
-func acksOf(tx *store.Tx, ref wire.Ref) ([]wire.StepLog, error) {
-	heads, err := tx.LogHeads(ref.Job, ref.Attempt)
+func acksOf(tx *store.Tx, j *work.Job, attempt int) ([]wire.StepLog, error) {
+	heads, err := tx.LogHeads(j.LogID(), j.Part, attempt)
 	acks := make([]wire.StepLog, len(heads))
 	for i, h := range heads {
 		acks[i] = wire.StepLog{Step: h.Step, Next: h.Next}
@@ -382,7 +392,7 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 				continue
 			}
 			s.adopt(j, v.Acks, false)
-			if c.tails.watched(j.ID) {
+			if c.tails.watched(j.LogID()) {
 				s.send(&wire.Configure{Ref: v.Ref, Watch: true})
 			}
 		}
@@ -394,7 +404,11 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 	if g.drain {
 		c.queue.tell(s, true)
 	}
+	if s.leaving {
+		c.leaving(s)
+	}
 	s.tellDisabled(g.disabled)
+	c.background(func(ctx context.Context) { c.checkVersions(ctx, s) })
 }
 
 // leave ends a Session: the Instance is gone from here, its Jobs keep their Lease.
@@ -405,11 +419,19 @@ func (c *Control) leave(s *session) {
 	c.stats.sessions.Add(-1)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.alive), 10*time.Second)
 	defer cancel()
+	s.mu.Lock()
+	left := s.left
+	s.mu.Unlock()
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.EndSession(s.id, tx.Now()); err != nil {
-			return err
+		was, err := tx.EndSession(s.id, tx.Now().Add(-time.Since(s.lastHeard())), left)
+		if err != nil || !was {
+			return err // a newer Session took over
 		}
-		return c.publish(tx, s.org, "runner.offline", s.runnerID, s.event())
+		kind := "runner.disconnected" // it may be back in a moment: see markOffline
+		if left {
+			kind = "runner.offline"
+		}
+		return c.publish(tx, s.org, kind, s.runnerID, s.event())
 	})
 	if err != nil {
 		s.log.Warn("could not note the end of a session", "error", err)
@@ -418,14 +440,37 @@ func (c *Control) leave(s *session) {
 	c.signal(s.org)
 }
 
-// noteInstance tells followers of something about an Instance.
-func (c *Control) noteInstance(s *session, kind string) {
-	c.background(func(ctx context.Context) {
-		err := c.store.Update(ctx, func(tx *store.Tx) error { return c.publish(tx, s.org, kind, s.runnerID, s.event()) })
-		if err != nil {
-			s.log.Warn("could not note an event", "kind", kind, "error", err)
-			return
+// stateFor gives the state of a Runner for a hello, locked where the hello may change it or a new Instance depends on it. It is locked
+// before any Instance, as SetRunnerDraining does, or the two would wait for one another.
+func stateFor(tx *store.Tx, s *session, runner catalog.Runner, os string) (store.RunnerState, error) {
+	known, err := tx.InstanceKnown(s.org, runner.ID, s.instance)
+	if err != nil {
+		return store.RunnerState{}, err
+	}
+	state, err := tx.RunnerState(runner.OrganizationID, runner.ID)
+	if err == nil && (!known || state.OS != os) {
+		state, err = tx.RunnerStateForUpdate(runner.OrganizationID, runner.ID)
+	}
+	return state, err
+}
+
+// sameOS refuses an Instance whose operating system is not its Runner's, and notes that of the first one. An Instance that is new
+// drains when its Runner does. state is what stateFor gave.
+func (c *Control) sameOS(tx *store.Tx, i *store.Instance, runner catalog.Runner, state store.RunnerState, os string) error {
+	if want := string(hostOS(runner, state)); want != "" && os != want {
+		why := "is declared for " + want
+		if runner.OS == "" {
+			why = "is for " + want + ", as its first Instance was"
 		}
-		c.signal(s.org)
-	})
+		return &wire.CloseError{Code: wire.CloseOS, Reason: fmt.Sprintf(
+			"Runner %s %s, and this host runs %s: use another Runner record, or change os of that one", runner.Name, why, os)}
+	}
+	if i.ID == "" {
+		i.Draining = state.Draining
+	}
+	if state.OS == os {
+		return nil
+	}
+	state.OS = os
+	return tx.PutRunnerState(runner.OrganizationID, runner.ID, state)
 }

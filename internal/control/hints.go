@@ -29,13 +29,17 @@ type origin struct {
 type jobHint struct {
 	origin
 	Job      string      `json:"j"`
-	ModuleID string      `json:"m"`
+	ModuleID string      `json:"m,omitempty"`
+	Lane     string      `json:"l"`
+	Idle     bool        `json:"d,omitempty"` // queued, and not to be offered: see work.Job.Offerable
 	Number   int64       `json:"n"`
 	Org      string      `json:"o"`
 	Module   string      `json:"p"` // path
 	Status   work.Status `json:"t"`
 	Instance string      `json:"i,omitempty"` // that is concerned
 	Released int         `json:"r,omitempty"` // an Attempt that this Instance may forget
+	Runner   string      `json:"b,omitempty"` // whose places the Job takes, or took
+	Rank     time.Time   `json:"k,omitzero"`  // work.Rank.At
 }
 
 type logHint struct {
@@ -84,7 +88,12 @@ func (c *Control) from() origin { return origin{c.server} }
 
 func (c *Control) hintJob(m moved) {
 	j := m.job
-	h := jobHint{origin: c.from(), Job: j.ID, ModuleID: j.ModuleID, Number: j.Number, Org: j.OrganizationID, Module: j.Module, Status: j.Status}
+	h := jobHint{origin: c.from(), Job: j.ID, ModuleID: j.ModuleID, Lane: j.LaneID(), Idle: !j.Offerable(), Number: j.Number, Org: j.OrganizationID, Module: j.Module, Status: j.Status, Rank: j.Rank().At}
+	for _, seen := range []*work.Job{m.before, j} {
+		if seen != nil && seen.Binding != nil {
+			h.Runner = seen.Binding.RunnerID
+		}
+	}
 	if id := instanceOf(j); id != "" && c.sessions.ofInstance(id) == nil {
 		h.Instance = id
 	}
@@ -163,23 +172,24 @@ func (c *Control) takeJob(h jobHint) {
 func (q *queue) elsewhere(h jobHint) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.recount(h.Runner)
 	switch {
-	case h.Status == work.Queued:
+	case h.Status == work.Queued && !h.Idle:
 		if q.entries[h.Job] == nil {
-			e := &entry{id: h.Job, org: h.Org, module: h.Module, moduleID: h.ModuleID, number: h.Number, added: time.Now()}
-			q.entries[h.Job], q.unread[h.Job] = e, e
+			q.enter(&entry{id: h.Job, org: h.Org, module: h.Module, moduleID: h.ModuleID, lane: h.Lane, added: time.Now(),
+				rank: work.Rank{At: h.Rank, Number: h.Number, ID: h.Job}})
 		}
-		if q.busy[h.ModuleID].jobID == h.Job {
-			delete(q.busy, h.ModuleID)
+		if q.busy[h.Lane].jobID == h.Job {
+			delete(q.busy, h.Lane)
 		}
 	case h.Status.Bound():
 		q.remove(h.Job)
-		q.busy[h.ModuleID] = busyModule{h.Job, h.Number}
+		q.busy[h.Lane] = busyModule{h.Job, h.Number}
 		return
 	default:
 		q.remove(h.Job)
-		if q.busy[h.ModuleID].jobID == h.Job {
-			delete(q.busy, h.ModuleID)
+		if q.busy[h.Lane].jobID == h.Job {
+			delete(q.busy, h.Lane)
 		}
 		q.unblock(h.Org + "/" + h.Module)
 	}
@@ -215,7 +225,7 @@ func (c *Control) pushJob(s *session, j *work.Job) {
 		return
 	}
 	if i := j.Current(); i < len(j.Steps) && j.Steps[i].Status == work.StepSent {
-		c.sendStep(j, i, nil)
+		c.sendStep(j, i, nil, nil)
 	}
 	if j.Status == work.Canceling && j.Cancel != nil {
 		s.send(&wire.Cancel{Ref: refOf(j), Mode: j.Cancel.Mode})

@@ -3,7 +3,9 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -14,6 +16,55 @@ import (
 // Jobs lists Jobs, newest first.
 func (c *Control) Jobs(ctx context.Context, actor catalog.Actor, f store.JobFilter) ([]*work.Job, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]*work.Job, error) { return tx.Jobs(actor.OrganizationID, f) })
+}
+
+// JobPage is one page of a listing of Jobs, newest first.
+type JobPage struct {
+	Jobs []*work.Job
+	Next int64 // JobFilter.BeforeNumber of the page after it, 0 when there is none
+}
+
+// JobPage lists Jobs page by page. A page of a search may hold few Jobs, or none, and still have one after it.
+func (c *Control) JobPage(ctx context.Context, actor catalog.Actor, f store.JobFilter) (JobPage, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (p JobPage, err error) {
+		p.Jobs, p.Next, err = tx.JobPage(actor.OrganizationID, f)
+		return p, err
+	})
+}
+
+// AliveJobs counts the Jobs that are not over, by status; a status without Jobs is missing.
+func (c *Control) AliveJobs(ctx context.Context, actor catalog.Actor) (map[work.Status]int, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (map[work.Status]int, error) { return tx.CountAlive(actor.OrganizationID) })
+}
+
+// RetryJob queues what a Job did anew: the same action of the same Module, as that is declared now. It is a fault.Conflict
+// "job_not_over" while the Job is under way or waits.
+func (c *Control) RetryJob(ctx context.Context, actor catalog.Actor, idOrNumber string) (*work.Job, error) {
+	if err := actor.Need(catalog.Operate); err != nil {
+		return nil, err
+	}
+	j, err := c.Job(ctx, actor, idOrNumber)
+	if err != nil {
+		return nil, err
+	}
+	if !j.Status.Terminal() {
+		return nil, jobNotOver(j)
+	}
+	switch {
+	case j.IsRun():
+		return c.retryRun(ctx, actor, j)
+	case j.Kind == work.DiscoveryJob:
+		return c.SubmitDiscovery(ctx, actor, j.Runbook)
+	case j.Kind == work.SecretsJob:
+		return c.retrySecretPaths(ctx, actor, j)
+	case j.Kind != work.ModuleJob:
+		return nil, fault.New(fault.Invalid, "job_kind", "job #%d is a %s job, which is not run again by itself", j.Number, j.Kind)
+	}
+	again, err := c.submit(ctx, actor, SubmitRequest{Module: j.ModuleID, Action: j.Action, Priority: j.Priority}, fmt.Sprintf("retry of job #%d", j.Number), "job.retry")
+	if fault.Code(err) == "module_not_found" {
+		err = fault.New(fault.Conflict, "module_gone", "module %s, which job #%d is of, is not declared any more", j.Module, j.Number).WithHint("declare it again")
+	}
+	return again, err
 }
 
 func unknownRunner(err error, name string) error {
@@ -33,20 +84,32 @@ func (c *Control) CancelJob(ctx context.Context, actor catalog.Actor, idOrNumber
 	switch mode {
 	case work.AfterCurrent, work.Graceful, work.Kill:
 	default:
-		return nil, fault.New(fault.Invalid, "cancel_mode", "%q is no way to cancel a job", mode).WithHint("the ways are graceful, kill and after-current")
+		return nil, fault.New(fault.Invalid, "cancel_mode", "%q is no way to cancel a job", mode).WithHint("the ways are graceful, kill and after-current").
+			WithDetails(fault.Problem{Field: "mode", Message: "choose one of the ways"})
 	}
-	return c.decide(ctx, actor, idOrNumber, work.CancelRequested{Mode: mode, By: actor.Name, Reason: reason})
+	return c.decide(ctx, actor, idOrNumber, "job.cancel", work.CancelRequested{Mode: mode, By: actor.Name, Reason: reason})
 }
 
-// DecideJob approves or declines the plan of a Job that awaits it.
-func (c *Control) DecideJob(ctx context.Context, actor catalog.Actor, idOrNumber string, approve bool, reason string) (*work.Job, error) {
-	if approve {
-		return c.decide(ctx, actor, idOrNumber, work.ApprovedBy{By: actor.Name, Reason: reason})
-	}
-	return c.decide(ctx, actor, idOrNumber, work.DeclinedBy{By: actor.Name, Reason: reason})
+// ApproveJob lets a Job that awaits approval go on. planHash is that of the plan that was looked at: when the Job has another
+// one by now, the approval is refused as fault.Conflict "plan_changed". Empty: whichever it has.
+func (c *Control) ApproveJob(ctx context.Context, actor catalog.Actor, idOrNumber, reason, planHash string) (*work.Job, error) {
+	return c.decide(ctx, actor, idOrNumber, "job.approve", work.ApprovedBy{By: actor.Name, Reason: reason, PlanHash: planHash})
 }
 
-func (c *Control) decide(ctx context.Context, actor catalog.Actor, idOrNumber string, e work.Event) (*work.Job, error) {
+// DeclineJob ends a Job that awaits approval. Whoever queued it reads the reason: without one it is a fault.Invalid
+// "reason_missing".
+func (c *Control) DeclineJob(ctx context.Context, actor catalog.Actor, idOrNumber, reason string) (*work.Job, error) {
+	if err := actor.Need(catalog.Operate); err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(reason) == "" {
+		return nil, fault.New(fault.Invalid, "reason_missing", "a plan is declined with a reason").WithHint("say why: whoever queued the Job reads it").
+			WithDetails(fault.Problem{Field: "reason", Message: "say why"})
+	}
+	return c.decide(ctx, actor, idOrNumber, "job.decline", work.DeclinedBy{By: actor.Name, Reason: reason})
+}
+
+func (c *Control) decide(ctx context.Context, actor catalog.Actor, idOrNumber string, action string, e work.Event) (*work.Job, error) {
 	if err := actor.Need(catalog.Operate); err != nil {
 		return nil, err
 	}
@@ -54,7 +117,10 @@ func (c *Control) decide(ctx context.Context, actor catalog.Actor, idOrNumber st
 	if err != nil {
 		return nil, err
 	}
-	return c.apply(ctx, j.OrganizationID, j.ID, e)
+	if j.IsPart() {
+		return nil, fault.New(fault.Conflict, "part_of_job", "part %d of job #%d is not decided on by itself", j.Part, j.Number).WithHint("decide on the whole: legwork job show %d", j.Number)
+	}
+	return c.applyAs(ctx, j.OrganizationID, j.ID, e, func(tx *store.Tx) { tx.Sign(actor, action) })
 }
 
 // JobPlan gives the resource changes that the Job's present plan would make. It is a fault.NotFound when there is no

@@ -25,15 +25,18 @@ type lane struct {
 	running bool
 	adopted bool // the Attempt is bound to this Instance
 	dropped bool
+	log     string // of an adopted one: the id under which its log is stored
 
 	// Of the one goroutine that runs the lane.
 	mine    bool           // the Attempt is or was bound to this Instance
+	extent  *extent        // of the Plan; nil until it is asked for
 	direct  bool           // this lane stores all of the Attempt's log, so it knows the positions
 	action  work.Action    // of the Job; empty when it is not known
 	heads   map[int]uint64 // next sequence number by Step
 	held    *wire.StepFinished
-	printed time.Time // when the last record came
-	silent  bool      // that it prints nothing was noted
+	stall   time.Duration // of silence after which its Runner cancels it; 0 for never
+	printed time.Time     // when the last record came
+	silent  bool          // that it prints nothing was noted
 }
 
 // batchMost bounds the bytes of log that one transaction stores, because others wait for it.
@@ -127,6 +130,10 @@ func (s *session) adopt(j *work.Job, acks []wire.StepLog, direct bool) {
 		return
 	}
 	l.adopted, l.mine, l.direct, l.action, l.printed = true, true, direct, j.Action, time.Now()
+	if l.log = j.LogID(); l.log != j.ID {
+		s.c.sessions.works(l.log, s) // who follows the Runbook Job watches its Parts
+	}
+	l.stall = j.Limits.StallTimeout
 	for _, a := range acks {
 		l.heads[a.Step] = a.Next
 	}
@@ -180,8 +187,19 @@ func (l *lane) takeSome() (acts []act, size int) {
 
 // forget takes a lane out that is done. The caller holds mu.
 func (s *session) forget(ref wire.Ref) {
+	gone := s.lanes[ref]
 	delete(s.lanes, ref)
-	s.c.sessions.worksNot(ref.Job, s)
+	job, log := false, false // another lane is of it
+	for other, l := range s.lanes {
+		job = job || other.Job == ref.Job
+		log = log || l.log == gone.log
+	}
+	if !job {
+		s.c.sessions.worksNot(ref.Job, s)
+	}
+	if !log && gone.log != "" && gone.log != ref.Job {
+		s.c.sessions.worksNot(gone.log, s)
+	}
 }
 
 func (l *lane) run() {
@@ -216,7 +234,8 @@ type harvest struct {
 	moves   []moved
 	lines   []store.LogLine // for followers, when the positions are known
 	stored  bool            // some record is new
-	last    int64           // position of the Job's last record
+	log     string          // whose log it is: the Job's, or that of its Runbook Job
+	last    int64           // position of its last record
 	acks    []wire.StepLog
 	results []int // Steps whose result is stored
 	held    *wire.StepFinished
@@ -329,7 +348,7 @@ func (l *lane) record(tx *store.Tx, acts []act, ready map[int]prepared, h *harve
 	if is == stranger {
 		return &wire.CloseError{Code: wire.CloseForbidden, Reason: "the Runner spoke of a Job that is not bound to it"}
 	}
-	h.old, h.after = is == former, j.Status.Terminal()
+	h.old, h.after, h.log = is == former, j.Status.Terminal(), j.LogID()
 	for _, a := range acts {
 		if j, err = l.recordOne(tx, j, a, ready, h); err != nil {
 			return err
@@ -341,9 +360,9 @@ func (l *lane) record(tx *store.Tx, acts []act, ready map[int]prepared, h *harve
 func (l *lane) recordOne(tx *store.Tx, j *work.Job, a act, ready map[int]prepared, h *harvest) (*work.Job, error) {
 	switch {
 	case a.records != nil:
-		return j, l.recordLog(tx, a, h)
+		return j, l.recordLog(tx, j, a, h)
 	case a.started != nil:
-		return l.move(tx, j, work.StepStarted{Attempt: l.ref.Attempt, Step: a.step, At: a.started.At}, h)
+		return l.move(tx, j, work.StepStarted{Attempt: l.ref.Attempt, Step: a.step, At: a.started.At, Commit: a.started.Commit}, h)
 	case a.refused != nil:
 		return l.move(tx, j, work.Refused{Attempt: l.ref.Attempt, Reason: refusalText(l.s, a.refused)}, h)
 	}
@@ -371,24 +390,26 @@ func (l *lane) move(tx *store.Tx, j *work.Job, e work.Event, h *harvest) (*work.
 	return m.job, nil
 }
 
-func (l *lane) recordLog(tx *store.Tx, a act, h *harvest) error {
-	next, last, err := tx.AppendLog(l.ref.Job, l.ref.Attempt, a.step, a.first, a.records)
+func (l *lane) recordLog(tx *store.Tx, j *work.Job, a act, h *harvest) error {
+	done, err := tx.AppendLog(h.log, store.LogKey{Part: j.Part, Attempt: l.ref.Attempt, Step: a.step}, a.first, a.records)
 	if err != nil {
 		return err
 	}
-	from := l.head(h, a.step)
-	if next > from {
-		fresh := a.records[min(max(from, a.first)-a.first, uint64(len(a.records))):]
+	if done.Stored > 0 {
+		fresh := a.records[len(a.records)-done.Stored:]
+		if err := l.recordProgress(tx, j, fresh); err != nil {
+			return err
+		}
 		h.records += int64(len(fresh))
 		h.lines = slices.Grow(h.lines, len(fresh))
 		for i, r := range fresh {
-			h.lines = append(h.lines, store.LogLine{Pos: last - int64(len(fresh)-1-i), Attempt: l.ref.Attempt, Step: a.step, Record: r})
+			h.lines = append(h.lines, store.LogLine{Pos: done.Last - int64(len(fresh)-1-i), Part: j.Part, Attempt: l.ref.Attempt, Step: a.step, Record: r})
 		}
 		h.stored = true
 	}
-	h.last = max(h.last, last)
-	h.heads[a.step] = next
-	h.ack(a.step, next)
+	h.last = max(h.last, done.Last)
+	h.heads[a.step] = done.Next
+	h.ack(a.step, done.Next)
 	return nil
 }
 
@@ -410,7 +431,7 @@ func (h *harvest) ack(step int, next uint64) {
 // recordResult takes a Step's result, once the Step's whole log is stored. Until then it is held, and the ack says
 // from where on the log is missing.
 func (l *lane) recordResult(tx *store.Tx, j *work.Job, a act, ready map[int]prepared, h *harvest) (*work.Job, error) {
-	whole, err := l.isWhole(tx, a.finished, h)
+	whole, err := l.isWhole(tx, j, a.finished, h)
 	if err != nil {
 		return j, err
 	}
@@ -431,16 +452,22 @@ func (l *lane) recordResult(tx *store.Tx, j *work.Job, a act, ready map[int]prep
 			return j, err
 		}
 		h.moves = append(h.moves, more...)
+		if err := l.s.c.keepDiscovered(tx, j, a.finished.Result, a.step); err != nil {
+			return j, err
+		}
+		if err := l.s.c.keepSecretPaths(tx, j, a.finished.Result); err != nil {
+			return j, err
+		}
 	}
 	h.results = append(h.results, a.step)
 	return j, nil
 }
 
-func (l *lane) isWhole(tx *store.Tx, m *wire.StepFinished, h *harvest) (bool, error) {
+func (l *lane) isWhole(tx *store.Tx, j *work.Job, m *wire.StepFinished, h *harvest) (bool, error) {
 	if l.head(h, m.Step) > m.LastSeq {
 		return true, nil
 	}
-	heads, err := tx.LogHeads(l.ref.Job, l.ref.Attempt)
+	heads, err := tx.LogHeads(h.log, j.Part, l.ref.Attempt)
 	for _, head := range heads {
 		if head.Step == m.Step {
 			h.heads[m.Step] = head.Next
@@ -461,10 +488,10 @@ func (l *lane) answer(h harvest) {
 		if !l.direct {
 			h.lines = nil
 		}
-		l.s.c.tails.stored(l.ref.Job, h.lines, h.last)
-		l.s.c.hint(subjectLog, logHint{l.s.c.from(), l.ref.Job, h.last})
+		l.s.c.tails.stored(h.log, h.lines, h.last)
+		l.s.c.hint(subjectLog, logHint{l.s.c.from(), h.log, h.last})
 		if h.after {
-			l.s.c.archiver.add(l.s.org, l.ref.Job)
+			l.s.c.archiver.add(l.s.org, h.log) // which leaves it alone while the Runbook Job goes on
 		}
 	}
 	for _, ack := range h.acks {

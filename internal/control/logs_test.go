@@ -26,7 +26,7 @@ func follow(s *server, job string, after int64) *following {
 	f := &following{lines: make(chan store.LogLine, 200_000), done: make(chan error, 1), stop: cancel}
 	s.t.Cleanup(cancel)
 	go func() {
-		f.done <- s.c.FollowLog(ctx, s.owner(), job, after, func(lines []store.LogLine) error {
+		f.done <- s.c.FollowLog(ctx, s.owner(), job, after, LogFilter{}, func(lines []store.LogLine) error {
 			for _, l := range lines {
 				f.lines <- l
 			}
@@ -225,7 +225,7 @@ func TestArchiveMakesNoDifferenceToReaders(t *testing.T) {
 	gapless(t, s.log(j.ID), 1, n)
 
 	// Half of it is read, then the log moves, then the other half.
-	half, end, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 0, n/2)
+	half, end, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 0, n/2, LogFilter{})
 	s.must(err)
 	s.must(s.c.archiver.archive(context.Background(), s.org, j.ID))
 	s.must(s.c.archiver.archive(context.Background(), s.org, j.ID)) // again does nothing
@@ -239,7 +239,7 @@ func TestArchiveMakesNoDifferenceToReaders(t *testing.T) {
 	}
 	rest := half
 	for len(rest) < n {
-		more, again, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, rest[len(rest)-1].Pos, 0)
+		more, again, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, rest[len(rest)-1].Pos, 0, LogFilter{})
 		s.must(err)
 		if len(more) == 0 || again != end {
 			t.Fatalf("after %d lines: %d, end %+v", len(rest), len(more), again)
@@ -295,7 +295,7 @@ func TestLogThatComesAfterTheArchiveIsArchivedToo(t *testing.T) {
 	}
 	eventually(t, "the log is archived", func() bool { return state().Archived == 11 })
 	before := state()
-	firstHalf, _, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 0, 5)
+	firstHalf, _, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 0, 5, LogFilter{})
 	s.must(err)
 
 	a.hello.Journal = []wire.Held{{Ref: lost.Ref, Step: 0, Running: true}}
@@ -392,10 +392,10 @@ func TestHostileBatchEndsTheSession(t *testing.T) {
 
 func TestFollowersOfAnotherOrganizationSeeNothing(t *testing.T) {
 	s, _, j, _ := running(t, Limits{})
-	if err := s.c.FollowLog(context.Background(), s.stranger(), j.ID, 0, nil); err == nil {
+	if err := s.c.FollowLog(context.Background(), s.stranger(), j.ID, 0, LogFilter{}, nil); err == nil {
 		t.Fatal("a stranger follows")
 	}
-	if _, _, err := s.c.ReadLog(context.Background(), s.stranger(), fmt.Sprint(j.Number), 0, 0); err == nil {
+	if _, _, err := s.c.ReadLog(context.Background(), s.stranger(), fmt.Sprint(j.Number), 0, 0, LogFilter{}); err == nil {
 		t.Fatal("a stranger reads")
 	}
 	if _, err := s.c.CancelJob(context.Background(), s.stranger(), j.ID, work.Kill, ""); err == nil {

@@ -73,7 +73,7 @@ func changing(s *server, f *fake) (*work.Job, *wire.RunStep) {
 	s.t.Helper()
 	j := s.submit("prod/net/change", work.Run)
 	f.run(f.take(), 0, work.StepResult{})
-	step := expect[*wire.RunStep](f)
+	step := expectThat(f, func(m *wire.RunStep) bool { return m.Step == 1 }) // the first may be told again
 	f.start(step.Ref, step.Step)
 	eventually(s.t, "the step runs", func() bool { return s.job(j.ID).Steps[1].Status == work.StepRunning })
 	return j, step
@@ -217,15 +217,23 @@ func TestInstanceThatIsStillThereIsToldOfTheLoss(t *testing.T) {
 }
 
 func TestInterruptedJobResumesWhenItsInstanceSpeaksOfIt(t *testing.T) {
-	s := newWorld(t).serve(Limits{Heartbeat: 90 * time.Millisecond})
+	s := newWorld(t).serve(Limits{})
 	r := s.runner(s.owner(), catalog.RunnerSpec{})
 	s.declare(s.owner(), changingText)
 	a := s.fake(r, "a").online(s)
 	j, step := changing(s, a)
 	s.must(s.c.endDue(context.Background(), later()))
 	s.until(j.ID, work.Interrupted)
+	s.c.keepPresence(context.Background(), time.Now())
+	if got := s.job(j.ID); got.Status != work.Interrupted {
+		t.Fatalf("nobody spoke of it, and it is %s", got.Status)
+	}
 	a.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref}})
-	s.until(j.ID, work.Running)
+	eventually(t, "the heartbeat is read", func() bool { return s.c.sessions.named(r.ID, "a").worksOn(step.Ref) })
+	s.c.keepPresence(context.Background(), time.Now())
+	if got := s.job(j.ID); got.Status != work.Running {
+		t.Fatalf("it is %s", got.Status)
+	}
 }
 
 func TestPoisonedJobFails(t *testing.T) {

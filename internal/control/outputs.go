@@ -31,6 +31,12 @@ func (c *Control) latestOutputs(tx *store.Tx, org, path string) (set catalog.Out
 	return set, err == nil && set.Values != nil, err
 }
 
+// OutputsRevealedEvent is the data of the event "outputs.revealed": somebody got the sensitive outputs of a Module.
+type OutputsRevealedEvent struct {
+	Module string `json:"module"`
+	By     string `json:"by"`
+}
+
 // Outputs gives the newest Output set of a Module, by path or id. Sensitive values are shown only when asked for, and only
 // to who may see them. It is a fault.NotFound when the Module was never applied.
 func (c *Control) Outputs(ctx context.Context, actor catalog.Actor, module string, showSensitive bool) (set catalog.OutputSet, err error) {
@@ -42,10 +48,20 @@ func (c *Control) Outputs(ctx context.Context, actor catalog.Actor, module strin
 			return set, err
 		}
 	}
-	err = c.store.View(ctx, func(tx *store.Tx) error {
+	run := c.store.View
+	if showSensitive { // which leaves a trace
+		run = c.store.Update
+	}
+	err = run(ctx, func(tx *store.Tx) error {
 		m, err := tx.Module(actor.OrganizationID, module)
 		if err != nil {
 			return err
+		}
+		if showSensitive {
+			tx.Sign(actor, "outputs.reveal")
+			if err := c.publish(tx, actor.OrganizationID, "outputs.revealed", m.ID, OutputsRevealedEvent{Module: m.Path(), By: actor.Name}); err != nil {
+				return err
+			}
 		}
 		set, err = tx.LatestOutputs(actor.OrganizationID, m.ID)
 		if fault.Is(err, fault.NotFound) {

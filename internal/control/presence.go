@@ -2,8 +2,10 @@ package control
 
 import (
 	"context"
+	"maps"
 	"time"
 
+	"legwork/internal/catalog"
 	"legwork/internal/store"
 	"legwork/internal/wire"
 	"legwork/internal/work"
@@ -25,6 +27,9 @@ func (c *Control) presenceLoop(ctx context.Context) {
 		}
 		if n%3 == 0 {
 			c.keepPresence(ctx, time.Now())
+		}
+		if c.heardAll(reading{up: time.Since(c.born)}) {
+			c.markOffline(ctx)
 		}
 	}
 }
@@ -58,19 +63,24 @@ func (c *Control) renewLeases(ctx context.Context) error {
 // keepPresence notes which Sessions live, sends again what may have got lost, and marks Steps that are silent.
 func (c *Control) keepPresence(ctx context.Context, now time.Time) {
 	var ids []string
-	for _, s := range c.sessions.all() {
-		ids = append(ids, s.id)
+	all := c.sessions.all()
+	for _, s := range all {
+		if now.Sub(s.lastHeard()) < 2*c.limits.Heartbeat {
+			ids = append(ids, s.id)
+		}
 		if s.busy() {
 			c.checkSession(ctx, s)
 		}
 		c.markSilent(s, now)
 	}
+	c.checkTold(ctx, all)
 	if len(ids) > 0 {
 		err := c.store.Update(ctx, func(tx *store.Tx) error { return tx.TouchInstances(ids, tx.Now()) })
 		if err != nil && ctx.Err() == nil {
 			c.log.Error("could not note which instances live", "error", err)
 		}
 	}
+	c.noteLoads(ctx, all)
 	c.tails.refreshWatches(now)
 }
 
@@ -147,14 +157,15 @@ type SilenceEvent struct {
 
 // markSilent notes the Attempts that have printed nothing for half of the time after which their Runner cancels them.
 func (c *Control) markSilent(s *session, now time.Time) {
+	held := c.queue.held(s) // what waits for an approval prints nothing, and nobody minds
 	s.mu.Lock()
 	silent := map[wire.Ref]time.Time{}
 	for ref := range s.working {
 		l := s.lanes[ref]
-		if l == nil || l.running {
+		if l == nil || l.running || l.stall <= 0 || held[ref.Job] != ref.Attempt {
 			continue
 		}
-		if since := l.printed; now.Sub(since) > c.limits.Stall/2 && !l.silent {
+		if since := l.printed; now.Sub(since) > l.stall/2 && !l.silent {
 			l.silent = true
 			silent[ref] = since
 		}
@@ -172,14 +183,152 @@ func (c *Control) markSilent(s *session, now time.Time) {
 	}
 }
 
-// tell has an Instance drain or take Jobs again, as an operator wants. s may be nil.
-func (q *queue) tell(s *session, drain bool) {
-	if s == nil {
+// held gives the Attempts that take a place at an Instance, by Job.
+func (q *queue) held(s *session) map[string]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(s.active)
+}
+
+// stalls tells whether a Job of the Instance prints nothing.
+func (s *session) stalls() bool {
+	held := s.c.queue.held(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref, l := range s.lanes {
+		if !l.running && l.silent && s.working[ref] && held[ref.Job] == ref.Attempt {
+			return true
+		}
+	}
+	return false
+}
+
+// heartbeat notes how much room an Instance says it has. It tells whether the Instance drains by itself and this is news.
+func (q *queue) heartbeat(s *session, m *wire.Heartbeat) (leaves bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	hidden := max(0, m.Active-len(s.active)-len(s.offered))
+	capacity := s.capacity
+	if m.Capacity > 0 {
+		capacity = m.Capacity
+	}
+	if hidden < s.hidden || capacity > s.capacity {
+		q.wake()
+	}
+	s.hidden, s.capacity = hidden, capacity
+	return m.Draining && !s.leaving
+}
+
+// LoadEvent is the data of the event "runner.load", as JSON: how much some Instances of a Runner have to do, where that
+// changed.
+type LoadEvent struct {
+	Runner    string         `json:"runner"` // name
+	Instances []InstanceLoad `json:"instances"`
+}
+
+// InstanceLoad is the load of one Instance.
+type InstanceLoad struct {
+	InstanceID string            `json:"instance_id"`
+	Instance   string            `json:"instance"` // name
+	Load       work.InstanceLoad `json:"load"`
+	Active     int               `json:"active"`
+	Capacity   int               `json:"capacity"`
+}
+
+// noteLoads writes, for all Instances that are connected here at once, which loads changed.
+func (c *Control) noteLoads(ctx context.Context, all []*session) {
+	type runner struct{ org, id string }
+	events := map[runner]*LoadEvent{}
+	told := map[*session]work.InstanceLoad{}
+	for _, s := range all {
+		now := c.loadOf(s)
+		if s.load == now.Load {
+			continue
+		}
+		key := runner{s.org, s.runnerID}
+		if events[key] == nil {
+			events[key] = &LoadEvent{Runner: s.runner}
+		}
+		events[key].Instances = append(events[key].Instances, now)
+		told[s] = now.Load
+	}
+	if len(told) == 0 {
 		return
 	}
-	q.mu.Lock()
-	s.told, s.draining = drain, drain
-	q.mu.Unlock()
-	s.send(&wire.Drain{Resume: !drain})
-	q.wake()
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		for s, load := range told {
+			if stalled := load == work.LoadStalled; stalled != s.stalled {
+				if err := tx.MarkStalled(s.id, stalled); err != nil {
+					return err
+				}
+			}
+		}
+		for r, e := range events {
+			if err := c.publish(tx, r.org, "runner.load", r.id, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			c.log.Error("could not note how busy instances are", "error", err)
+		}
+		return
+	}
+	for s, load := range told {
+		s.load, s.stalled = load, load == work.LoadStalled
+	}
+	orgs := map[string]bool{}
+	for r := range events {
+		orgs[r.org] = true
+	}
+	for org := range orgs {
+		c.signal(org)
+	}
+}
+
+func (c *Control) loadOf(s *session) InstanceLoad {
+	stalled := s.stalls()
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	p := work.Presence{Active: len(s.active) + s.hidden, Capacity: s.capacity, Stalled: stalled}
+	return InstanceLoad{InstanceID: s.instanceID, Instance: s.instance, Load: p.Load(), Active: p.Active, Capacity: p.Capacity}
+}
+
+// offlineAtOnce bounds the Instances that are found to be offline in one transaction.
+const offlineAtOnce = 200
+
+// markOffline tells followers of Instances of which nothing was heard for too long.
+func (c *Control) markOffline(ctx context.Context) {
+	orgs := map[string]bool{}
+	var unheard bool
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		unheard, err = tx.Unheard(tx.Now().Add(-work.OfflineAfter))
+		return err
+	})
+	if err == nil && !unheard {
+		return
+	}
+	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		clear(orgs)
+		gone, err := tx.MarkOffline(tx.Now().Add(-work.OfflineAfter), offlineAtOnce)
+		for n := 0; n < len(gone) && err == nil; n++ {
+			i := gone[n]
+			orgs[i.OrganizationID] = true
+			var r catalog.Runner
+			if r, err = tx.Runner(i.OrganizationID, i.RunnerID); err == nil {
+				err = c.publish(tx, i.OrganizationID, "runner.offline", i.RunnerID,
+					InstanceEvent{Runner: r.Name, InstanceID: i.ID, Instance: i.Name, Version: i.Version})
+			}
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		c.log.Error("could not note which instances are offline", "error", err)
+		return
+	}
+	for org := range orgs {
+		c.signal(org)
+	}
 }

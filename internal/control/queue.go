@@ -1,7 +1,7 @@
 package control
 
 import (
-	"cmp"
+	"container/heap"
 	"maps"
 	"slices"
 	"strings"
@@ -24,24 +24,30 @@ type queue struct {
 	mu      sync.Mutex
 	entries map[string]*entry            // by Job
 	unread  map[string]*entry            // those whose details are not loaded
+	backlog backlog                      // those, and some that were among them, the first in rank on top
 	unsure  map[string]*entry            // those whose upstream outputs are to be looked at
 	buckets map[string]*bucket           // by what the Jobs need
 	blocked map[string]map[string]*entry // "organization/module path" -> those that wait for an output of it
 	offers  map[string]*offer            // by Job
-	busy    map[string]busyModule        // by Module
+	busy    map[string]busyModule        // by lane, which is the Module where there is one
 	seen    map[string]sighting          // by Job
 	local   map[string][]*session        // by Runner
 	fleets  map[string]*fleet            // by Organization
+	shares  map[string]*share            // by Runner, of those whose record bounds its Jobs
+	rooms   map[string]int               // what is left of those bounds in this pass, by Runner
 	expiry  *time.Timer                  // of the oldest Offer; nil when none is awaited
+
+	redeclared uint64 // rises when records of Runners have changed
 }
 
 // entry is one Job that waits.
 type entry struct {
 	id, org, module string // module is the path
 	moduleID        string
-	number          int64
-	attempt         int // of the last Binding
-	queuedAt        time.Time
+	lane            string // of which one Job is bound at a time
+	part            bool   // of a Runbook Job
+	rank            work.Rank
+	attempt         int       // of the last Binding
 	wait            work.Wait // as it is stored
 	added           time.Time // to this picture
 
@@ -60,7 +66,7 @@ type refusal struct {
 	reason string
 }
 
-// bucket holds the Jobs with the same needs, oldest first.
+// bucket holds the Jobs with the same needs, by rank.
 type bucket struct {
 	key      string
 	org      string
@@ -77,6 +83,7 @@ type offer struct {
 	until    time.Time
 	to       map[*session]bool
 	claiming bool
+	by       *session // that claims
 }
 
 // busyModule is the Job that holds a Module.
@@ -96,7 +103,7 @@ func newQueue(c *Control) *queue {
 		c: c, kick: make(chan struct{}, 1),
 		entries: map[string]*entry{}, unread: map[string]*entry{}, unsure: map[string]*entry{}, buckets: map[string]*bucket{}, blocked: map[string]map[string]*entry{},
 		offers: map[string]*offer{}, busy: map[string]busyModule{}, seen: map[string]sighting{},
-		local: map[string][]*session{}, fleets: map[string]*fleet{},
+		local: map[string][]*session{}, fleets: map[string]*fleet{}, shares: map[string]*share{}, rooms: map[string]int{},
 	}
 }
 
@@ -126,15 +133,15 @@ func (q *queue) observe(m moved) {
 	q.seen[j.ID] = sighting{m.order, time.Now()}
 	freed := q.slots(m)
 	if j.Status.Bound() {
-		q.busy[j.ModuleID] = busyModule{j.ID, j.Number}
-	} else if q.busy[j.ModuleID].jobID == j.ID {
-		delete(q.busy, j.ModuleID)
+		q.busy[j.LaneID()] = busyModule{j.ID, j.Number}
+	} else if q.busy[j.LaneID()].jobID == j.ID {
+		delete(q.busy, j.LaneID())
 		freed = true
 	}
 	if j.Status.Terminal() && q.unblock(j.OrganizationID+"/"+j.Module) {
 		freed = true
 	}
-	if j.Status == work.Queued {
+	if j.Offerable() {
 		q.add(j, m.snapshot)
 		_, onlyWait := m.event.(work.WaitChanged)
 		freed = freed || !onlyWait
@@ -146,10 +153,16 @@ func (q *queue) observe(m moved) {
 	}
 }
 
-// slots keeps the places that the Job takes at Instances connected here. It tells whether one became free.
+// slots keeps the places that the Job takes at Instances connected here. It tells whether one became free. Those at others are
+// for the store to say.
 func (q *queue) slots(m moved) (freed bool) {
+	for _, j := range []*work.Job{m.before, m.job} {
+		if j != nil && j.Binding != nil && q.c.sessions.ofInstance(j.Binding.InstanceID) == nil {
+			freed = q.recount(j.Binding.RunnerID) || freed
+		}
+	}
 	if m.before != nil && m.before.Binding != nil {
-		freed = q.c.sessions.ofInstance(m.before.Binding.InstanceID).release(m.job.ID)
+		freed = q.c.sessions.ofInstance(m.before.Binding.InstanceID).release(m.job.ID) || freed
 	}
 	if m.job.HoldsSlot() {
 		if s := q.c.sessions.ofInstance(instanceOf(m.job)); s != nil {
@@ -164,14 +177,23 @@ func (q *queue) slots(m moved) (freed bool) {
 func (q *queue) add(j *work.Job, snapshot *store.JobSnapshot) {
 	e := q.entries[j.ID]
 	if e == nil {
-		e = &entry{id: j.ID, org: j.OrganizationID, module: j.Module, moduleID: j.ModuleID, number: j.Number, added: time.Now()}
+		e = &entry{id: j.ID, org: j.OrganizationID, module: j.Module, moduleID: j.ModuleID, lane: j.LaneID(), rank: j.Rank(), added: time.Now()}
 		e.place = catalog.Module{StackID: j.StackID}
-		q.entries[j.ID], q.unread[j.ID] = e, e
+		q.enter(e)
 	}
-	e.attempt, e.queuedAt, e.wait = j.Attempt, j.QueuedAt, j.Wait
+	if e.part = j.IsPart(); e.module == "" {
+		e.module = j.Runbook
+	}
+	e.attempt, e.wait = j.Attempt, j.Wait
 	if snapshot != nil && !e.loaded {
 		q.describe(e, *snapshot)
 	}
+}
+
+// enter puts in a Job of which no details are known.
+func (q *queue) enter(e *entry) {
+	q.entries[e.id], q.unread[e.id] = e, e
+	heap.Push(&q.backlog, e)
 }
 
 // describe fills in what a Job needs and puts it into the bucket of its like.
@@ -196,8 +218,33 @@ func (q *queue) describe(e *entry, s store.JobSnapshot) {
 	b.entries = slices.Insert(b.entries, at, e)
 }
 
-// older orders by age. A Job that lost its Instance keeps its place by number.
-func older(a, b *entry) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.id, b.id)) }
+// older orders entries as their Jobs stand in line.
+func older(a, b *entry) int { return a.rank.Compare(b.rank) }
+
+// backlog is a heap of entries by rank.
+type backlog []*entry
+
+func (b backlog) Len() int           { return len(b) }
+func (b backlog) Less(i, j int) bool { return older(b[i], b[j]) < 0 }
+func (b backlog) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+func (b *backlog) Push(x any)        { *b = append(*b, x.(*entry)) }
+func (b *backlog) Pop() any {
+	n := len(*b) - 1
+	last := (*b)[n]
+	(*b)[n], *b = nil, (*b)[:n]
+	return last
+}
+
+// firstUnread takes those out of the backlog that come first in rank. Who cannot load them puts them back.
+func (q *queue) firstUnread(limit int) []*entry {
+	var first []*entry
+	for len(q.backlog) > 0 && len(first) < limit {
+		if e := heap.Pop(&q.backlog).(*entry); q.unread[e.id] == e {
+			first = append(first, e)
+		}
+	}
+	return first
+}
 
 func (b *bucket) name() string {
 	var s strings.Builder
@@ -272,6 +319,8 @@ func (q *queue) connect(s *session) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.local[s.runnerID] = append(q.local[s.runnerID], s)
+	s.idleSince = time.Now()
+	q.recount(s.runnerID)
 	q.wake()
 }
 
@@ -282,6 +331,7 @@ func (q *queue) disconnect(s *session) {
 	if len(q.local[s.runnerID]) == 0 {
 		delete(q.local, s.runnerID)
 	}
+	q.recount(s.runnerID)
 	for id := range s.offered {
 		if o := q.offers[id]; o != nil && !o.claiming {
 			delete(o.to, s)
@@ -293,23 +343,16 @@ func (q *queue) disconnect(s *session) {
 	q.wake()
 }
 
-// drain notes whether an Instance takes Jobs.
-func (q *queue) drain(s *session, draining bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s.draining = draining
-	q.wake()
-}
-
 // accept tells whether an Instance may claim the Job that it was offered. The one who asks must settle it.
 func (q *queue) accept(s *session, ref wire.Ref) (at time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	o := q.offers[ref.Job]
-	if o == nil || o.attempt != ref.Attempt || !o.to[s] || o.claiming {
+	if o == nil || o.attempt != ref.Attempt || !o.to[s] || o.claiming || s.draining {
 		return time.Time{}, false
 	}
-	o.claiming = true
+	o.claiming, o.by = true, s
+	s.claims++
 	return o.at, true
 }
 
@@ -319,6 +362,10 @@ func (q *queue) settle(id string, winner *session) {
 	defer q.mu.Unlock()
 	if o := q.offers[id]; o != nil {
 		q.withdraw(id, o, winner)
+		if o.by != nil {
+			o.by.claims--
+			o.by.acknowledge()
+		}
 	}
 }
 

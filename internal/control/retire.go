@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/work"
 )
@@ -105,4 +107,68 @@ func (c *Control) deleteBytes(ctx context.Context, j *work.Job) error {
 		}
 	}
 	return nil
+}
+
+const (
+	forgetPeriod = 20 * time.Second // how often ephemeral Instances are looked for that are gone
+	forgetAtOnce = 200              // forgotten in one transaction
+)
+
+// forgetLoop forgets ephemeral Instances that are gone, until ctx ends.
+func (c *Control) forgetLoop(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := c.forgetGone(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("could not forget instances that are gone", "error", err)
+		}
+		sleep(ctx, min(forgetPeriod, c.limits.Ephemeral))
+	}
+}
+
+// forgetGone forgets the ephemeral Instances that were last heard of too long ago. Those stay to which a Job is bound: it may be
+// a changing Step that comes back.
+func (c *Control) forgetGone(ctx context.Context) error {
+	var some []catalog.Runner
+	err := c.store.View(ctx, func(tx *store.Tx) error { // mostly nobody is gone, and then nothing is locked
+		some = nil
+		runners, err := tx.AllRunners()
+		for n := 0; n < len(runners) && err == nil; n++ {
+			if r := runners[n]; r.Lifetime == catalog.Ephemeral {
+				var gone []store.Instance
+				if gone, err = tx.GoneInstances(r.OrganizationID, r.ID, tx.Now().Add(-c.limits.Ephemeral), 1); len(gone) > 0 {
+					some = append(some, r)
+				}
+			}
+		}
+		return err
+	})
+	for n := 0; n < len(some) && err == nil; n++ {
+		err = c.forgetOf(ctx, some[n])
+	}
+	return err
+}
+
+func (c *Control) forgetOf(ctx context.Context, r catalog.Runner) error {
+	n := 0
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		before := tx.Now().Add(-c.limits.Ephemeral)
+		gone, err := tx.GoneInstances(r.OrganizationID, r.ID, before, forgetAtOnce)
+		n = 0
+		for at := 0; at < len(gone) && err == nil; at++ {
+			var i store.Instance
+			i, err = tx.InstanceForUpdate(gone[at].OrganizationID, gone[at].ID)
+			switch {
+			case fault.Is(err, fault.NotFound):
+				err = nil
+			case err == nil && i.Offline && !i.Connected && i.LastSeen.Before(before):
+				err = c.forgetInstance(tx, i)
+				n++
+			}
+		}
+		return err
+	})
+	if err == nil && n > 0 {
+		c.log.Info("ephemeral instances forgotten", "runner", r.Name, "count", n)
+		c.signal(r.OrganizationID)
+	}
+	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -12,7 +11,6 @@ import (
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
-	"legwork/internal/work"
 )
 
 // NewRunner is a Runner with the credentials that its processes log in with. The secret is shown this once.
@@ -46,7 +44,8 @@ func (c *Control) Runner(ctx context.Context, actor catalog.Actor, idOrName stri
 	})
 }
 
-// CreateRunner makes a Runner record with a Service principal and a client secret of its own.
+// CreateRunner makes a Runner record with a Service principal and a client secret of its own. One that names a Service
+// principal logs in with that one's secrets and gets none.
 func (c *Control) CreateRunner(ctx context.Context, actor catalog.Actor, spec catalog.RunnerSpec) (made NewRunner, err error) {
 	if err := actor.Need(catalog.Administer); err != nil {
 		return made, err
@@ -56,6 +55,7 @@ func (c *Control) CreateRunner(ctx context.Context, actor catalog.Actor, spec ca
 	}
 	secret, hash := c.newSecret()
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		tx.Sign(actor, "runner.create")
 		made = NewRunner{OrganizationID: actor.OrganizationID, ClientSecret: secret}
 		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (c *Control) CreateRunner(ctx context.Context, actor catalog.Actor, spec ca
 		if err := c.putRunner(tx, actor.OrganizationID, &made.Runner, spec); err != nil {
 			return err
 		}
-		if made.ClientID, err = addSecret(tx, made.Runner, hash); err != nil {
+		if err := c.firstSecret(tx, &made, hash); err != nil {
 			return err
 		}
 		return c.noteDeclared(tx, actor, "create", catalog.KindRunner, spec.Name, made.Runner.ID)
@@ -83,18 +83,97 @@ func (c *Control) CreateRunner(ctx context.Context, actor catalog.Actor, spec ca
 	return made, nil
 }
 
-// putRunner stores a Runner record; a new one gets a Service principal, which nobody can log in as before it gets a
-// secret.
+// putRunner stores a Runner record. One that names no Service principal keeps the one it has; a new one gets one of its own,
+// which nobody can log in as before it gets a secret.
 func (c *Control) putRunner(tx *store.Tx, org string, r *catalog.Runner, spec catalog.RunnerSpec) error {
-	r.OrganizationID, r.RunnerSpec = org, spec
-	if r.ServicePrincipalID == "" {
+	url := r.Webhook
+	was, own := r.ServicePrincipalID, r.RunnerSpec.ServicePrincipalID == ""
+	switch given := spec.ServicePrincipalID; {
+	case given == "" && was == "":
 		p := store.ServicePrincipal{OrganizationID: org, Name: "runner " + spec.Name, ClientID: uuid.NewString(), Role: string(catalog.RoleRunner)}
 		if err := tx.PutPrincipal(&p); err != nil {
 			return err
 		}
 		r.ServicePrincipalID = p.ID
+	case given == "" || given == was && own:
+		spec.ServicePrincipalID = r.RunnerSpec.ServicePrincipalID
+	default:
+		if err := ofRunners(tx, org, given); err != nil {
+			return err
+		}
+		r.ServicePrincipalID = given
 	}
-	return tx.PutRunner(r)
+	if err := stacksOfFilters(tx, org, spec); err != nil {
+		return err
+	}
+	r.OrganizationID, r.RunnerSpec = org, spec
+	if err := tx.LockClaims(org); err != nil { // one that is disabled gets no Job any more, not even one whose claim is under way
+		return err
+	}
+	if err := tx.PutRunner(r); err != nil {
+		return err
+	}
+	if err := c.hooks.Set(tx, *r, url, false); err != nil {
+		return err
+	}
+	if was != "" && was != r.ServicePrincipalID && own {
+		return deleteUnused(tx, org, was)
+	}
+	return nil
+}
+
+// stacksOfFilters refuses Node filters for Stacks that are not there.
+func stacksOfFilters(tx *store.Tx, org string, spec catalog.RunnerSpec) error {
+	for stack := range spec.NodeFilters {
+		if _, err := tx.Stack(org, stack); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofRunners refuses what is no Service principal of role runner.
+func ofRunners(tx *store.Tx, org, principalID string) error {
+	p, err := tx.Principal(org, principalID)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return fault.New(fault.Invalid, "principal_not_found", "there is no Service principal with the id %q", principalID).
+			WithHint("legwork principal list shows their ids")
+	case err == nil && p.Role != string(catalog.RoleRunner):
+		return fault.New(fault.Invalid, "principal_not_of_runner", "the Service principal %s has the role %s, not runner", p.Name, p.Role).
+			WithHint("make one for Runners: legwork principal create NAME --role runner")
+	}
+	return err
+}
+
+// deleteUnused deletes the Service principal that was a Runner's own, unless another Runner logs in as it.
+func deleteUnused(tx *store.Tx, org, principalID string) error {
+	users, err := tx.RunnersOf(org, principalID)
+	if err != nil || len(users) > 0 {
+		return err
+	}
+	return tx.DeletePrincipal(org, principalID)
+}
+
+// notShared refuses to end the secrets of a Runner that others log in with, too.
+func notShared(tx *store.Tx, r catalog.Runner) error {
+	users, err := tx.RunnersOf(r.OrganizationID, r.ServicePrincipalID)
+	if err != nil || len(users) < 2 {
+		return err
+	}
+	return fault.New(fault.Conflict, "principal_shared", "the runners %s log in as one Service principal", strings.Join(users, ", ")).
+		WithHint("make a further credential for all, hand it out and delete the old one: legwork principal credential create %s", r.ServicePrincipalID)
+}
+
+// firstSecret gives a new Runner a secret, unless it logs in with those of a Service principal that an owner made.
+func (c *Control) firstSecret(tx *store.Tx, made *NewRunner, hash []byte) (err error) {
+	if made.Runner.RunnerSpec.ServicePrincipalID == "" {
+		made.ClientID, err = addSecret(tx, made.Runner, hash)
+		return err
+	}
+	p, err := tx.Principal(made.Runner.OrganizationID, made.Runner.ServicePrincipalID)
+	made.ClientID, made.ClientSecret = p.ClientID, ""
+	return err
 }
 
 // addSecret gives a Runner's principal a secret, and tells what it logs in as.
@@ -114,11 +193,15 @@ func (c *Control) RotateRunnerCredential(ctx context.Context, actor catalog.Acto
 	}
 	secret, hash := c.newSecret()
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		tx.Sign(actor, "runner.rotate_credential")
 		r, err := tx.Runner(actor.OrganizationID, idOrName)
 		if err != nil {
 			return unknownRunner(err, idOrName)
 		}
-		old, err := tx.Credentials(r.ServicePrincipalID)
+		if err := notShared(tx, r); err != nil {
+			return err
+		}
+		old, err := tx.Credentials(r.OrganizationID, r.ServicePrincipalID)
 		if err != nil {
 			return err
 		}
@@ -126,7 +209,7 @@ func (c *Control) RotateRunnerCredential(ctx context.Context, actor catalog.Acto
 			if o.Kind != "secret" {
 				continue
 			}
-			if err := tx.DeleteCredential(r.ServicePrincipalID, o.ID); err != nil {
+			if err := tx.DeleteCredential(r.OrganizationID, r.ServicePrincipalID, o.ID); err != nil {
 				return err
 			}
 		}
@@ -175,6 +258,7 @@ func (c *Control) UpdateRunner(ctx context.Context, actor catalog.Actor, idOrNam
 		return r, err
 	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		tx.Sign(actor, "runner.update")
 		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
 			return err
 		}
@@ -186,8 +270,7 @@ func (c *Control) UpdateRunner(ctx context.Context, actor catalog.Actor, idOrNam
 				return err
 			}
 		}
-		r.RunnerSpec = spec
-		if err := tx.PutRunner(&r); err != nil {
+		if err := c.putRunner(tx, actor.OrganizationID, &r, spec); err != nil {
 			return err
 		}
 		return c.noteDeclared(tx, actor, "update", catalog.KindRunner, r.Name, r.ID)
@@ -199,7 +282,7 @@ func (c *Control) UpdateRunner(ctx context.Context, actor catalog.Actor, idOrNam
 	return r, nil
 }
 
-// notNamed refuses when a Module or a Namespace names the Runner.
+// notNamed refuses when a Module, a Namespace, a Node source or a Runbook names the Runner.
 func notNamed(tx *store.Tx, r catalog.Runner) error {
 	named := func(who string) error {
 		return fault.New(fault.Conflict, "runner_named", "%s names the runner %s", who, r.Name).WithHint("change that first")
@@ -219,6 +302,24 @@ func notNamed(tx *store.Tx, r catalog.Runner) error {
 			return named("namespace " + n.Path())
 		}
 	}
+	if err != nil {
+		return err
+	}
+	sources, err := tx.NodeSources(r.OrganizationID, "")
+	for _, s := range sources {
+		if s.Runner == r.Name {
+			return named("Node source " + s.Path())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	runbooks, err := tx.Runbooks(r.OrganizationID, "")
+	for _, b := range runbooks {
+		if b.Dispatch.Runner == r.Name {
+			return named("runbook " + b.Path())
+		}
+	}
 	return err
 }
 
@@ -230,18 +331,26 @@ func (c *Control) DeleteRunner(ctx context.Context, actor catalog.Actor, idOrNam
 		if err != nil {
 			return "", "", unknownRunner(err, idOrName)
 		}
-		if err := notNamed(tx, r); err != nil {
-			return "", "", err
-		}
-		if err := idle(tx, r); err != nil {
-			return "", "", err
-		}
-		if err := tx.DeleteRunner(r.OrganizationID, r.ID); err != nil {
-			return "", "", err
-		}
-		return r.ID, r.Name, tx.DeletePrincipal(r.OrganizationID, r.ServicePrincipalID)
+		return r.ID, r.Name, deleteRunner(tx, r)
 	})
 	return err
+}
+
+// deleteRunner deletes a Runner with the Service principal that is its own, unless it is named or at work.
+func deleteRunner(tx *store.Tx, r catalog.Runner) error {
+	if err := notNamed(tx, r); err != nil {
+		return err
+	}
+	if err := idle(tx, r); err != nil {
+		return err
+	}
+	if err := tx.DeleteRunner(r.OrganizationID, r.ID); err != nil {
+		return err
+	}
+	if r.RunnerSpec.ServicePrincipalID != "" {
+		return nil
+	}
+	return deleteUnused(tx, r.OrganizationID, r.ServicePrincipalID)
 }
 
 func idle(tx *store.Tx, r catalog.Runner) error {
@@ -255,11 +364,15 @@ func idle(tx *store.Tx, r catalog.Runner) error {
 			return err
 		}
 		if len(jobs) > 0 {
-			return fault.New(fault.Conflict, "runner_busy", "job #%d is under way at runner %s", jobs[0].Number, r.Name).
-				WithHint("wait for it, or run: legwork job cancel %d", jobs[0].Number)
+			return busy(jobs[0].Number, r.Name)
 		}
 	}
 	return nil
+}
+
+func busy(job int64, runner string) error {
+	return fault.New(fault.Conflict, "runner_busy", "job #%d is under way at runner %s", job, runner).
+		WithHint("wait for it, or run: legwork job cancel %d", job)
 }
 
 // tellRunners ends the Sessions here of Runners that are not there any more, and tells the others whether they are disabled.
@@ -282,6 +395,9 @@ func (c *Control) tellRunners(org string) {
 				continue
 			}
 			if r, ok := known[s.runnerID]; ok {
+				if r.IsDisabled {
+					c.queue.recallDisabled(s)
+				}
 				s.tellDisabled(r.IsDisabled)
 			} else {
 				s.fail(wire.CloseUnknown, "the Runner record was deleted")
@@ -313,6 +429,7 @@ func (c *Control) CreateAssignment(ctx context.Context, actor catalog.Actor, spe
 		return a, err
 	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		tx.Sign(actor, "assignment.create")
 		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
 			return err
 		}
@@ -356,119 +473,59 @@ func assign(tx *store.Tx, org string, spec catalog.AssignmentSpec) (a catalog.As
 		}
 		a.StackID, a.NamespaceID, a.ModuleID = m.StackID, m.NamespaceID, m.ID
 	}
+	if err := tx.LockClaims(org); err != nil {
+		return a, err
+	}
 	return a, tx.PutAssignment(&a)
 }
 
-// DeleteAssignment takes the right back. Jobs under way go on.
+// DeleteAssignment takes the right back. Jobs under way go on; from the return on none is bound because of it.
 func (c *Control) DeleteAssignment(ctx context.Context, actor catalog.Actor, id string) error {
 	return c.remove(ctx, actor, catalog.Administer, catalog.KindAssignment, func(tx *store.Tx) (string, string, error) {
 		return id, id, tx.DeleteAssignment(actor.OrganizationID, id)
 	})
 }
 
-// InstanceState tells whether an Instance takes Jobs.
-type InstanceState string
-
-// The states of an Instance.
-const (
-	InstanceNew      InstanceState = "new"      // known, never connected
-	InstanceOnline   InstanceState = "online"   // takes Jobs
-	InstanceDraining InstanceState = "draining" // connected, takes no further Job
-	InstanceOffline  InstanceState = "offline"
-)
-
-// InstanceView is an Instance with how it is now.
-type InstanceView struct {
-	store.Instance
-	State  InstanceState
-	Active int // Jobs that take a place there
-}
-
-// Instances lists the Instances of a Runner, by id or name, or of all when it is empty.
-func (c *Control) Instances(ctx context.Context, actor catalog.Actor, runner string) ([]InstanceView, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) ([]InstanceView, error) {
-		if runner != "" {
-			r, err := tx.Runner(actor.OrganizationID, runner)
-			if err != nil {
-				return nil, unknownRunner(err, runner)
-			}
-			runner = r.ID
-		}
-		all, err := tx.Instances(actor.OrganizationID, runner)
-		if err != nil {
-			return nil, err
-		}
-		active, err := activeJobs(tx, actor.OrganizationID)
-		views := make([]InstanceView, len(all))
-		for i, instance := range all {
-			instance.KeyHash = nil
-			state := c.stateOf(&instance, tx.Now())
-			views[i] = InstanceView{Instance: instance, State: state, Active: active[instance.ID]}
-		}
-		return views, err
-	})
-}
-
-// activeJobs counts the Jobs that take a place, by Instance.
-func activeJobs(tx *store.Tx, org string) (map[string]int, error) {
-	active := map[string]int{}
-	f := store.JobFilter{Statuses: []work.Status{work.Claimed, work.Running, work.Canceling}, Limit: 1000}
-	for {
-		jobs, err := tx.Jobs(org, f)
-		for _, j := range jobs {
-			active[instanceOf(j)]++
-			f.BeforeNumber = j.Number
-		}
-		if err != nil || len(jobs) < f.Limit {
-			return active, err
-		}
-	}
-}
-
-// stateOf tells how an Instance is, and brings what this Server knows better up to date.
-func (c *Control) stateOf(i *store.Instance, now time.Time) InstanceState {
-	if s := c.sessions.get(i.SessionID); s != nil && i.SessionID != "" {
-		c.queue.mu.Lock()
-		i.Draining = i.Draining || s.draining
-		c.queue.mu.Unlock()
-		i.LastSeen = s.lastHeard().UTC()
-	}
-	switch {
-	case i.SessionID == "":
-		return InstanceNew
-	case !c.living(*i, now):
-		return InstanceOffline
-	case i.Draining:
-		return InstanceDraining
-	}
-	return InstanceOnline
-}
-
-// SetDraining has an Instance, by id, take no further Job, or take Jobs again. It holds over restarts of its process.
-func (c *Control) SetDraining(ctx context.Context, actor catalog.Actor, instanceID string, drain bool) error {
+// RemoveInstance forgets an Instance, by id, that will not come back. While it is connected, and while a Job is bound to it, it
+// is refused.
+func (c *Control) RemoveInstance(ctx context.Context, actor catalog.Actor, instanceID string) error {
 	if err := actor.Need(catalog.Administer); err != nil {
 		return err
 	}
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
-		i, err := tx.Instance(actor.OrganizationID, instanceID)
+		tx.Sign(actor, "instance.remove")
+		i, err := tx.InstanceForUpdate(actor.OrganizationID, instanceID)
 		if err != nil {
 			return err
 		}
-		i.Draining = drain
-		if err := tx.PutInstance(&i); err != nil {
+		if c.living(i, tx.Now()) {
+			return fault.New(fault.Conflict, "instance_connected", "Instance %s is connected", i.Name).
+				WithHint("stop its process first")
+		}
+		jobs, err := tx.BoundJobs(actor.OrganizationID, i.ID)
+		if err != nil {
 			return err
 		}
-		kind := "runner.resumed"
-		if drain {
-			kind = "runner.draining"
+		if len(jobs) > 0 {
+			return fault.New(fault.Conflict, "instance_busy", "job #%d is bound to Instance %s", jobs[0].Number, i.Name).
+				WithHint("wait until its lease or its recovery window is over, or run: legwork job cancel %d", jobs[0].Number)
 		}
-		return c.publish(tx, actor.OrganizationID, kind, i.RunnerID, InstanceEvent{InstanceID: i.ID, Instance: i.Name, Version: i.Version})
+		return c.forgetInstance(tx, i)
 	})
+	if err == nil {
+		c.signal(actor.OrganizationID)
+	}
+	return err
+}
+
+func (c *Control) forgetInstance(tx *store.Tx, i store.Instance) error {
+	r, err := tx.Runner(i.OrganizationID, i.RunnerID)
 	if err != nil {
 		return err
 	}
-	c.queue.tell(c.sessions.ofInstance(instanceID), drain)
-	c.hint(subjectInstance, drainHint{c.from(), instanceID, drain})
-	c.signal(actor.OrganizationID)
-	return nil
+	if err := tx.DeleteInstance(i.OrganizationID, i.ID); err != nil {
+		return err
+	}
+	return c.publish(tx, i.OrganizationID, "runner.instance_removed", i.RunnerID,
+		InstanceEvent{Runner: r.Name, InstanceID: i.ID, Instance: i.Name, Version: i.Version})
 }

@@ -38,12 +38,20 @@ type session struct {
 	heard atomic.Int64  // Unix nanoseconds of the last message
 
 	// Guarded by the queue's mutex.
-	places    int // that its Runner record leaves it, of its capacity
 	active    map[string]int
 	offered   map[string]bool
-	draining  bool
-	told      bool // an operator had it drain
+	draining  bool   // it gets no Offer: told or leaving
+	told      bool   // an operator had it drain
+	tellings  uint64 // how often told was set
+	leaving   bool   // its process ends when its Jobs are over
+	claims    int    // of it that are under way
+	ackDue    bool   // it is to be told that no further Job comes, once claims is 0
+	hidden    int    // places that are taken there by what the Server gave up, as the last Heartbeat said
 	idleSince time.Time
+
+	// Of the goroutine that keeps presence.
+	load    work.InstanceLoad // as followers were told
+	stalled bool              // as the store was told
 
 	mu       sync.Mutex
 	lanes    map[wire.Ref]*lane
@@ -53,6 +61,7 @@ type session struct {
 	working  map[wire.Ref]bool   // what the last Heartbeat named
 	blocked  map[wire.Ref]string // what it said keeps them from going on
 	disabled bool                // as the Instance was told
+	left     bool                // it said goodbye
 	renew    map[wire.Ref]bool   // of those, whose Lease is to be renewed
 	beat     time.Time           // when the last Heartbeat was read
 	taken    time.Time           // when takeRefs was last asked
@@ -70,6 +79,7 @@ func newSession(c *Control, conn *wire.Conn) *session {
 		active: map[string]int{}, offered: map[string]bool{},
 		lanes: map[wire.Ref]*lane{}, working: map[wire.Ref]bool{}, renew: map[wire.Ref]bool{},
 	}
+	s.load = work.LoadIdle
 	s.hear()
 	return s
 }
@@ -143,9 +153,11 @@ func (s *session) take(m wire.Message) error {
 	case *wire.LogBatch:
 		return s.deliverLog(m)
 	case *wire.Draining:
-		s.c.queue.drain(s, true)
-		s.c.noteInstance(s, "runner.draining")
+		s.c.leaving(s)
 	case *wire.Goodbye:
+		s.mu.Lock()
+		s.left = true
+		s.mu.Unlock()
 	default:
 		return &wire.CloseError{Code: wire.CloseProtocol, Reason: "the Runner sent a message that only a Server sends, or said hello twice"}
 	}
@@ -154,7 +166,16 @@ func (s *session) take(m wire.Message) error {
 
 // resultBytes is what a Step's result takes, about.
 func resultBytes(r *work.StepResult) int {
-	size := len(r.Changes)
+	size := len(r.Changes) + 256*len(r.Nodes)
+	for _, path := range r.Paths {
+		size += len(path)
+	}
+	if r.Round != nil {
+		size += 8 * len(r.Round.Bad)
+		for k, v := range r.Round.Values {
+			size += len(k) + len(v)
+		}
+	}
 	for name, v := range r.Outputs {
 		size += len(name) + len(v.Value) + len(v.Type) + 64
 	}
@@ -176,19 +197,11 @@ func (s *session) heartbeat(m *wire.Heartbeat) {
 		}
 	}
 	s.mu.Unlock()
-	s.c.queue.heartbeat(s, m.Draining)
+	if s.c.queue.heartbeat(s, m) {
+		s.c.leaving(s)
+	}
 	if changed {
 		s.c.background(func(ctx context.Context) { s.c.checkSession(ctx, s) })
-	}
-}
-
-// heartbeat notes whether an Instance takes Jobs, which an operator or the Instance itself may have stopped.
-func (q *queue) heartbeat(s *session, draining bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if draining = draining || s.told; draining != s.draining {
-		s.draining = draining
-		q.wake()
 	}
 }
 
@@ -298,14 +311,11 @@ func (s *session) worksOn(ref wire.Ref) bool {
 
 // ---- what the queue asks, under its mutex
 
-// free gives the places left, as far as the Runner record leaves them.
-func (s *session) free(r catalog.Runner) int {
-	s.places = s.capacity
-	if r.MaxParallelJobs > 0 {
-		s.places = min(s.places, r.MaxParallelJobs)
-	}
-	return s.places - len(s.active) - len(s.offered)
-}
+// jobs counts the Jobs that it has, and those that it is asked about, which may come.
+func (s *session) jobs() int { return len(s.active) + len(s.offered) }
+
+// free gives the places left of its own. Its Runner's record may leave fewer: see queue.room.
+func (s *session) free() int { return s.capacity - s.jobs() - s.hidden }
 
 func (s *session) has(engine catalog.Engine) bool {
 	_, ok := s.engines[string(engine)]
@@ -329,7 +339,7 @@ func (s *session) candidate(r catalog.Runner) work.Candidate {
 	return work.Candidate{
 		RunnerID: r.ID, Runner: r.Name, InstanceID: s.instanceID, Instance: s.instance,
 		Disabled: r.IsDisabled, Online: true, Draining: s.draining,
-		Free: s.free(r), Active: len(s.active), IdleSince: s.idleSince, Engines: s.engines,
+		Full: s.c.queue.room(r) <= 0, Free: s.free(), Active: s.jobs(), IdleSince: s.idleSince, Engines: s.engines,
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
-	"legwork/internal/store"
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
@@ -127,7 +126,7 @@ func TestMessageAboutAnothersJobEndsTheSession(t *testing.T) {
 }
 
 func TestHeartbeatRenewsOnlyTheLeasesOfItsOwnJobs(t *testing.T) {
-	s := newWorld(t).serve(Limits{Heartbeat: 90 * time.Millisecond})
+	s := newWorld(t).serve(Limits{})
 	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
 	s.scripts(s.owner(), 2)
 	a, b := s.fake(r, "a").online(s), (*fake)(nil)
@@ -139,7 +138,11 @@ func TestHeartbeatRenewsOnlyTheLeasesOfItsOwnJobs(t *testing.T) {
 	lease := s.job(j.ID).LeaseUntil
 	foreign := s.job(other.ID).LeaseUntil
 	a.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref, others.Ref}})
-	eventually(t, "the lease is renewed", func() bool { return s.job(j.ID).LeaseUntil.After(lease) })
+	eventually(t, "the heartbeat is read", func() bool { return s.c.sessions.named(r.ID, "a").worksOn(step.Ref) })
+	s.must(s.c.renewLeases(context.Background()))
+	if got := s.job(j.ID).LeaseUntil; !got.After(lease) {
+		t.Fatalf("the lease is until %v, before until %v", got, lease)
+	}
 	if got := s.job(other.ID).LeaseUntil; !got.Equal(foreign) {
 		t.Fatalf("the lease of another's job moved from %v to %v", foreign, got)
 	}
@@ -239,7 +242,7 @@ func TestDrainingInstanceTakesNothing(t *testing.T) {
 	f := s.fake(r, "a").online(s)
 	views, err := s.c.Instances(context.Background(), s.owner(), "edge")
 	s.must(err)
-	if len(views) != 1 || views[0].State != InstanceOnline {
+	if len(views) != 1 || views[0].State != work.InstanceOnline {
 		t.Fatalf("instances: %+v", views)
 	}
 	s.must(s.c.SetDraining(context.Background(), s.owner(), views[0].ID, true))
@@ -268,22 +271,6 @@ func TestDeletedRunnerLosesItsSession(t *testing.T) {
 	if code := wire.CodeOf(f.dial(s)); code != wire.CloseUnknown {
 		t.Fatalf("refused with %v", code)
 	}
-}
-
-func TestPresenceIsWrittenInBatches(t *testing.T) {
-	s := newWorld(t).serve(Limits{Heartbeat: 60 * time.Millisecond})
-	r := s.runner(s.owner(), catalog.RunnerSpec{})
-	s.fake(r, "a").online(s)
-	seen := func() (at time.Time) {
-		s.must(s.store.View(context.Background(), func(tx *store.Tx) error {
-			i, err := tx.InstanceByName(s.org, r.ID, "a")
-			at = i.LastSeen
-			return err
-		}))
-		return at
-	}
-	before := seen()
-	eventually(t, "the instance is touched", func() bool { return seen().After(before) })
 }
 
 // TestBlockedJobSaysSo: what keeps an Instance from going on stands in the Job until it goes on, and later Sessions go on with that.

@@ -21,7 +21,7 @@ func (s *counters) moved(m moved) {
 	if m.before != nil && len(m.job.Losses) > len(m.before.Losses) {
 		s.losses.Add(1)
 	}
-	if !m.job.Status.Terminal() || (m.before != nil && m.before.Status.Terminal()) {
+	if m.job.IsPart() || !m.job.Status.Terminal() || (m.before != nil && m.before.Status.Terminal()) {
 		return
 	}
 	s.mu.Lock()
@@ -47,6 +47,7 @@ type Stats struct {
 	LogRecords int64                 // stored
 	Losses     int64                 // Attempts that ended without a result
 	Ended      map[work.Status]int64 // Jobs by how they ended
+	Webhooks   WebhookStats
 }
 
 // Stats gives the counts. It asks the store for the open Jobs, seldom, and for nothing else.
@@ -54,7 +55,7 @@ func (c *Control) Stats() Stats {
 	s := Stats{
 		Jobs:     c.openJobs(),
 		Sessions: c.stats.sessions.Load(), Followers: c.stats.followers.Load(), Waiting: c.queue.size(),
-		Offers: c.stats.offers.Load(), Claims: c.stats.claims.Load(), LogRecords: c.stats.records.Load(), Losses: c.stats.losses.Load(),
+		Offers: c.stats.offers.Load(), Claims: c.stats.claims.Load(), LogRecords: c.stats.records.Load(), Losses: c.stats.losses.Load(), Webhooks: c.hooks.Stats(),
 	}
 	c.stats.mu.Lock()
 	defer c.stats.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ import (
 type SubmitRequest struct {
 	Module string      // "stack/namespace/module", or its id
 	Action work.Action // one that the Module's engine knows; see work.Actions
+
+	Priority work.Priority // empty for normal
 }
 
 // submission is a Job that is about to be queued.
@@ -30,29 +33,43 @@ type submission struct {
 // replaced by it. It is refused, with what to do, when the Job could never run: no Runner may take it, or it takes an
 // output that nobody is about to make.
 func (c *Control) Submit(ctx context.Context, actor catalog.Actor, r SubmitRequest) (*work.Job, error) {
+	return c.submit(ctx, actor, r, "", "job.submit")
+}
+
+// submit is Submit with why it is done and the name under which the audit knows it.
+func (c *Control) submit(ctx context.Context, actor catalog.Actor, r SubmitRequest, cause, action string) (*work.Job, error) {
 	if err := actor.Need(catalog.Operate); err != nil {
 		return nil, err
 	}
 	if err := c.refuseWhileDraining(); err != nil {
 		return nil, err
 	}
+	priority, err := work.ParsePriority(string(r.Priority))
+	if err != nil {
+		return nil, err
+	}
 	if n := c.queue.size(); n >= c.limits.QueuedJobs {
 		return nil, fault.New(fault.RateLimited, "queue_full", "%d jobs are waiting already", n).WithHint("wait until some are done, or add Runners")
 	}
 	var sub submission
-	err := c.store.View(ctx, func(tx *store.Tx) error {
+	err = c.store.View(ctx, func(tx *store.Tx) error {
 		m, err := tx.Module(actor.OrganizationID, r.Module)
 		if err != nil {
 			return unknownModule(err, r.Module)
 		}
-		sub, err = c.draft(tx, m, r.Action, actor.Name, "")
+		sub, err = c.draft(tx, m, r.Action, actor.Name, cause)
+		if fault.Code(err) == notAssigned && actor.Can(catalog.Read) {
+			err = c.nameRunners(tx, m, fault.Of(err))
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	sub.job.Priority = priority
 	var moves []moved
 	err = c.store.Update(ctx, func(tx *store.Tx) (err error) {
+		tx.Sign(actor, action)
 		moves, err = c.enqueue(tx, sub)
 		return err
 	})
@@ -120,8 +137,8 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 	sub.snapshot = store.JobSnapshot{Module: sealed, NamespaceID: m.NamespaceID, RunnerID: runnerID}
 	sub.job = work.Job{
 		OrganizationID: m.OrganizationID, Kind: work.ModuleJob, Action: action, ModuleID: m.ID, Module: m.Path(), StackID: m.StackID,
-		CreatedBy: by, Cause: cause, Status: work.Queued, Limits: c.limitsOf(m.Limits),
-		Steps: work.StepsOf(m.Engine, action, false, m.Script != nil && m.Script.Repeatable),
+		CreatedBy: by, Priority: work.PriorityNormal, Cause: cause, Status: work.Queued, Limits: c.limitsOf(m.Limits),
+		Steps: work.StepsOf(m.Engine, action, work.NeedsApproval(m.Approval, action), m.Script != nil && m.Script.Repeatable),
 		Wait:  work.Wait{Code: work.WaitDispatch, Text: "looking for an instance"},
 	}
 	if path != "" {
@@ -161,8 +178,8 @@ func (c *Control) runnerFor(tx *store.Tx, m catalog.Module) (string, error) {
 		}
 		ok, err := isAssigned(tx, r, m)
 		if err == nil && !ok {
-			err = fault.New(fault.Conflict, "module_not_assigned", "runner %s is not assigned to module %s", r.Name, m.Path()).
-				WithHint("run: legwork assignment create %s %s", r.Name, m.Path())
+			err = fault.New(fault.Conflict, notAssigned, "runner %s is not assigned to module %s", r.Name, m.Path()).
+				WithHint("%s", howToAssign(r.Name, m.Path()))
 		}
 		return r.ID, err
 	}
@@ -170,13 +187,11 @@ func (c *Control) runnerFor(tx *store.Tx, m catalog.Module) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, r := range runners {
-		if ok, err := c.mayMatch(tx, m, r); err != nil || !ok {
-			if err != nil {
-				return "", err
-			}
-			continue
-		}
+	suits, err := suiting(tx, m, runners)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range suits {
 		if ok, err := isAssigned(tx, r, m); ok || err != nil {
 			return "", err
 		}
@@ -184,21 +199,103 @@ func (c *Control) runnerFor(tx *store.Tx, m catalog.Module) (string, error) {
 	return "", noRunner(m)
 }
 
-// mayMatch tells whether a Runner's record, or one of the Instances that it ever had, has the labels that a Module wants.
-func (c *Control) mayMatch(tx *store.Tx, m catalog.Module, r catalog.Runner) (bool, error) {
-	if labelsMatch(m.RunnerLabels, r, nil) {
-		return true, nil
+// suiting gives the Runners whose record, or one of whose Instances that ever were, has the labels that a Module wants: first those whose
+// record does. Instances are asked for with one query, and only when no record would do.
+func suiting(tx *store.Tx, m catalog.Module, runners []catalog.Runner) (suits []catalog.Runner, err error) {
+	var others []catalog.Runner
+	for _, r := range runners {
+		if r.Matches(m.RunnerLabels, nil) {
+			suits = append(suits, r)
+		} else {
+			others = append(others, r)
+		}
 	}
-	instances, err := tx.Instances(r.OrganizationID, r.ID)
-	return slices.ContainsFunc(instances, func(i store.Instance) bool { return labelsMatch(m.RunnerLabels, r, i.Labels) }), err
+	if len(others) == 0 {
+		return suits, nil
+	}
+	for _, r := range suits {
+		if ok, err := isAssigned(tx, r, m); ok || err != nil {
+			return []catalog.Runner{r}, err
+		}
+	}
+	own, err := tx.InstanceLabels(m.OrganizationID)
+	for _, r := range others {
+		if slices.ContainsFunc(own[r.ID], func(own map[string]string) bool { return r.Matches(m.RunnerLabels, own) }) {
+			suits = append(suits, r)
+		}
+	}
+	return suits, err
+}
+
+// notAssigned is the code of a Module that no Runner may take.
+const notAssigned = "module_not_assigned"
+
+func howToAssign(runner, module string) string {
+	return fmt.Sprintf("run: legwork assignment create %s %s", runner, module)
 }
 
 func noRunner(m catalog.Module) error {
-	f := fault.New(fault.Conflict, "module_not_assigned", "module %s names no runner, and none is assigned to it", m.Path())
+	f := fault.New(fault.Conflict, notAssigned, "module %s names no runner, and none is assigned to it", m.Path())
 	if len(m.RunnerLabels) > 0 {
-		f = fault.New(fault.Conflict, "module_not_assigned", "no runner with the labels of module %s is assigned to it", m.Path())
+		f = fault.New(fault.Conflict, notAssigned, "no runner with the labels %s is assigned to module %s", labelText(m.RunnerLabels), m.Path())
 	}
-	return f.WithHint("run: legwork assignment create RUNNER %s", m.Path())
+	return f.WithHint("%s", howToAssign("RUNNER", m.Path()))
+}
+
+// labelText writes labels as a person would: "region=eu, tier=prod".
+func labelText(labels map[string]string) string {
+	parts := make([]string, 0, len(labels))
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, k+"="+labels[k])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// namedMost bounds the Runners that a sentence names.
+const namedMost = 5
+
+// nameRunners adds to a refusal which Runners would suit a Module, were they assigned to it. It is for those who may see Runners.
+func (c *Control) nameRunners(tx *store.Tx, m catalog.Module, refusal *fault.Fault) error {
+	ns, err := tx.Namespace(m.OrganizationID, m.NamespaceID)
+	if err != nil {
+		return err
+	}
+	m.ModuleSpec = catalog.Effective(m.ModuleSpec, ns.Defaults)
+	if m.Runner != "" {
+		return refusal // which names it
+	}
+	runners, err := tx.Runners(m.OrganizationID)
+	if err != nil {
+		return err
+	}
+	var names []string
+	suits, err := suiting(tx, m, runners)
+	if err != nil {
+		return err
+	}
+	for _, r := range suits {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return refusal.WithHint("%s", whichWouldSuit(m, names))
+}
+
+func whichWouldSuit(m catalog.Module, names []string) string {
+	switch {
+	case len(names) > 0:
+		return fmt.Sprintf("these would suit: %s; %s", someNames(names), howToAssign(names[0], m.Path()))
+	case len(m.RunnerLabels) > 0:
+		return fmt.Sprintf("no runner has these labels: give them to one, then %s", howToAssign("RUNNER", m.Path()))
+	}
+	return "make one: legwork runner create NAME; then " + howToAssign("NAME", m.Path())
+}
+
+// someNames lists names, the first few of many.
+func someNames(names []string) string {
+	if more := len(names) - namedMost; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedMost], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 func isAssigned(tx *store.Tx, r catalog.Runner, m catalog.Module) (bool, error) {
@@ -259,7 +356,7 @@ func (c *Control) isComing(tx *store.Tx, org, path string) (bool, error) {
 	return j != nil, err
 }
 
-// enqueue stores a new Job and ends the one that it replaces. The new Job's comes first.
+// enqueue stores a new Job and ends the one that it replaces, whose priority it keeps when that is higher. The new Job's comes first.
 func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
 	old, err := tx.QueuedOf(sub.job.OrganizationID, sub.job.ModuleID, sub.job.Action)
 	if err != nil {
@@ -267,6 +364,9 @@ func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
 	}
 	job := sub.job
 	job.Steps = slices.Clone(job.Steps)
+	if old != nil {
+		job.Priority = job.Priority.Higher(old.Priority)
+	}
 	if err := tx.InsertJob(&job, sub.snapshot); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ const (
 	serverLease  = 30 * time.Second // how long a Server counts as living without a word
 	serverBeat   = 10 * time.Second
 	resyncPeriod = 10 * time.Second // how often the queue is compared with the store, at least
+	runsPeriod   = 2 * time.Second  // how often it is looked whether a Runbook Job should have gone on, at least
 	prunePeriod  = 10 * time.Second // each removes so many at most that nobody waits for it
 	dueAtOnce    = 500
 )
@@ -32,12 +33,14 @@ type reading struct {
 type sweeper struct {
 	last                reading
 	beat, resync, prune time.Duration
+	runs                time.Duration
 	resyncTook          time.Duration
+	runsTook            time.Duration
 }
 
 // sweepLoop finds again, once a second, whatever a lost hint or a dead Server left lying.
 func (c *Control) sweepLoop(ctx context.Context) {
-	s := sweeper{beat: -serverBeat, resync: -resyncPeriod, prune: -prunePeriod}
+	s := sweeper{beat: -serverBeat, resync: -resyncPeriod, prune: -prunePeriod, runs: -runsPeriod}
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
 	c.queue.wake()
@@ -74,10 +77,16 @@ func (c *Control) sweep(ctx context.Context, s *sweeper, now reading) {
 			}
 			return c.endDue(ctx, at)
 		}},
+		{"schedules", new(time.Duration), 0, c.fireDue},
 		{"queue", &s.resync, max(resyncPeriod, 20*s.resyncTook), func(ctx context.Context, _ time.Time) error {
 			began := time.Now()
 			defer func() { s.resyncTook = time.Since(began) }()
 			return c.queue.resync(ctx)
+		}},
+		{"runbook jobs", &s.runs, max(runsPeriod, 20*s.runsTook), func(ctx context.Context, at time.Time) error {
+			began := time.Now()
+			defer func() { s.runsTook = time.Since(began) }()
+			return c.sweepRuns(ctx, at)
 		}},
 		{"events", &s.prune, prunePeriod, c.prune},
 	}
@@ -153,10 +162,9 @@ func (c *Control) endDue(ctx context.Context, now time.Time) error {
 
 // endOne looks at a due Job again, locked: a heartbeat may have saved it meanwhile.
 func (c *Control) endOne(ctx context.Context, org, id string, now time.Time) error {
-	var m moved
-	var changed bool
+	var all []moved
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
-		m, changed = moved{}, false
+		all = nil
 		j, err := tx.JobForUpdate(org, id)
 		if err != nil {
 			return err
@@ -165,15 +173,16 @@ func (c *Control) endOne(ctx context.Context, org, id string, now time.Time) err
 		if event == nil {
 			return nil
 		}
-		m, changed, err = c.move(tx, j, event)
+		m, changed, err := c.move(tx, j, event)
+		if changed {
+			all = append(all, m)
+		}
 		return err
 	})
 	if err != nil && !movedOn(err) {
 		return err
 	}
-	if changed {
-		c.carryOut(m)
-	}
+	c.carryOut(all...)
 	return nil
 }
 
@@ -192,18 +201,20 @@ func dueEvent(j *work.Job, now time.Time) work.Event {
 }
 
 func (c *Control) prune(ctx context.Context, now time.Time) error {
-	return c.store.Update(ctx, func(tx *store.Tx) error { return tx.PruneEvents(now.Add(-c.limits.EventsKept)) })
+	return c.store.Update(ctx, func(tx *store.Tx) error {
+		return tx.PruneEvents(now.Add(-c.limits.EventsKept), now.Add(-c.limits.AuditKept))
+	})
 }
 
 // resync compares the queue with the store, in which all truth is.
 func (q *queue) resync(ctx context.Context) error {
 	began, at := q.c.order.Load(), time.Now()
 	stored := map[string]bool{}
-	var last *work.Job
+	var last store.QueueMark
 	for {
 		var page []*work.Job
 		err := q.c.store.View(ctx, func(tx *store.Tx) (err error) {
-			page, err = tx.QueuedJobsAfter(last, 1000)
+			page, last, err = tx.QueuedJobs(last, 1000)
 			return err
 		})
 		if err != nil {
@@ -213,7 +224,6 @@ func (q *queue) resync(ctx context.Context) error {
 			break
 		}
 		q.take(page, began, stored)
-		last = page[len(page)-1]
 	}
 	q.dropUnstored(stored, began, at)
 	return q.recheckBusy(ctx)
@@ -224,6 +234,9 @@ func (q *queue) take(page []*work.Job, began uint64, stored map[string]bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, j := range page {
+		if !j.Offerable() {
+			continue
+		}
 		stored[j.ID] = true
 		if q.seen[j.ID].order <= began {
 			q.add(j, nil)
@@ -251,8 +264,8 @@ func (q *queue) recheckBusy(ctx context.Context) error {
 	q.mu.Lock()
 	held := map[string]string{} // Modules, with their Organization
 	for _, e := range q.entries {
-		if _, busy := q.busy[e.moduleID]; busy && len(held) < reasonsAtOnce {
-			held[e.moduleID] = e.org
+		if _, busy := q.busy[e.lane]; busy && len(held) < reasonsAtOnce {
+			held[e.lane] = e.org
 		}
 	}
 	q.mu.Unlock()

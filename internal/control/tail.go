@@ -236,22 +236,27 @@ func (t *tails) watch(job string, on bool) {
 func (t *tails) configure(job string) {
 	watch := t.watched(job)
 	for _, s := range t.c.sessions.ofJob(job) {
-		if ref, ok := s.attemptOf(job); ok {
+		for _, ref := range s.attemptsOf(job) {
 			s.send(&wire.Configure{Ref: ref, Watch: watch})
 		}
 	}
 }
 
-// attemptOf gives the newest Attempt of a Job that the Instance works on.
-func (s *session) attemptOf(job string) (newest wire.Ref, ok bool) {
+// attemptsOf gives the newest Attempts that the Instance works on of a Job, or of the Parts of a Runbook Job.
+func (s *session) attemptsOf(log string) []wire.Ref {
+	newest := map[string]int{} // Attempt by Job
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for ref, l := range s.lanes {
-		if ref.Job == job && l.adopted && !l.dropped && ref.Attempt > newest.Attempt {
-			newest, ok = ref, true
+		if l.log == log && l.adopted && !l.dropped {
+			newest[ref.Job] = max(newest[ref.Job], ref.Attempt)
 		}
 	}
-	return newest, ok
+	s.mu.Unlock()
+	var refs []wire.Ref
+	for job, attempt := range newest {
+		refs = append(refs, wire.Ref{Job: job, Attempt: attempt})
+	}
+	return refs
 }
 
 // refreshWatches repeats to the other Servers what is followed here, and forgets what they no longer repeat.

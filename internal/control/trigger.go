@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (c *Control) prepareTriggers(tx *store.Tx, j *work.Job, changed []string, p
 		if m.ID == j.ModuleID || len(used) == 0 || !m.TriggeredByUpstream() {
 			continue
 		}
-		if err := c.prepareTrigger(tx, m, triggered(effective.Engine), triggerCause(used, j), p); err != nil {
+		if err := c.prepareTrigger(tx, m, triggered(effective.Engine), triggerCause(used, j), j.Priority, p); err != nil {
 			return err
 		}
 	}
@@ -68,7 +69,8 @@ func triggerCause(used []string, j *work.Job) string {
 	return fmt.Sprintf("outputs %s of %s changed in job #%d", strings.Join(used, ", "), j.Module, j.Number)
 }
 
-func (c *Control) prepareTrigger(tx *store.Tx, m catalog.Module, action work.Action, cause string, p *prepared) error {
+// prepareTrigger drafts a Job of a Module, with the priority of the one that causes it.
+func (c *Control) prepareTrigger(tx *store.Tx, m catalog.Module, action work.Action, cause string, priority work.Priority, p *prepared) error {
 	skip := func(reason string) {
 		p.skipped = append(p.skipped, skippedTrigger{moduleID: m.ID, Module: m.Path(), Cause: cause, Reason: reason})
 	}
@@ -88,6 +90,7 @@ func (c *Control) prepareTrigger(tx *store.Tx, m catalog.Module, action work.Act
 		skip(f.Message)
 		return nil
 	}
+	sub.job.Priority = cmp.Or(priority, work.PriorityNormal)
 	p.downstream = append(p.downstream, sub)
 	return nil
 }

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"legwork/internal/catalog"
@@ -64,11 +66,11 @@ func (q *queue) reasons(now time.Time) []reason {
 		if f == nil {
 			continue
 		}
-		common, known := q.bucketReason(f, b)
+		common := map[string]commonReason{} // by the Runners that may take a Job
 		for _, e := range b.entries {
 			wait, ok := q.entryReason(f, b, e, now)
 			if !ok {
-				wait, ok = common, known
+				wait, ok = q.commonReason(f, b, e, common)
 			}
 			if !ok || wait == e.wait || q.offers[e.id] != nil {
 				continue
@@ -84,22 +86,17 @@ func (q *queue) reasons(now time.Time) []reason {
 
 // entryReason is what keeps this very Job waiting.
 func (q *queue) entryReason(f *fleet, b *bucket, e *entry, now time.Time) (work.Wait, bool) {
-	if holder, busy := q.busy[e.moduleID]; busy && holder.jobID != e.id {
+	if m := f.maintenance; m != nil {
+		return work.Wait{Code: work.WaitMaintenance, Text: maintenanceText(m)}, true
+	}
+	if holder, busy := q.busy[e.lane]; busy && holder.jobID != e.id {
 		return work.Wait{Code: work.WaitModuleBusy, Text: fmt.Sprintf("job #%d of the same module is under way", holder.number)}, true
 	}
 	if e.waitsFor != "" {
 		return waitForModule(e.waitsFor), true
 	}
-	assigned := false
-	for _, r := range f.runnersFor(b) {
-		assigned = assigned || catalog.Assigned(r, f.assignments, e.place)
-	}
-	if !assigned {
-		text := "no runner that suits the module is assigned to it"
-		if b.need.Runner != "" {
-			text = fmt.Sprintf("runner %s is not assigned to the module", b.need.Runner)
-		}
-		return work.Wait{Code: work.WaitNoAssignment, Text: text}, true
+	if len(f.candidates(b, e)) == 0 {
+		return work.Wait{Code: work.WaitNoAssignment, Text: unassigned(f, b, e)}, true
 	}
 	for _, r := range e.refused {
 		if now.Before(r.until) {
@@ -109,15 +106,70 @@ func (q *queue) entryReason(f *fleet, b *bucket, e *entry, now time.Time) (work.
 	return work.Wait{}, false
 }
 
-// bucketReason is what keeps all Jobs with the same needs waiting. Instances of other Servers count, as far as they are
-// known here; how busy they are is for those Servers to say.
-func (q *queue) bucketReason(f *fleet, b *bucket) (work.Wait, bool) {
+// candidates gives the Runners that suit a Job and are assigned to its Module.
+func (f *fleet) candidates(b *bucket, e *entry) []catalog.Runner {
+	return slices.DeleteFunc(f.runnersFor(b), func(r catalog.Runner) bool {
+		return !f.rights.Assigned(r, e.place) || !f.mayMatch(b, r)
+	})
+}
+
+// mayMatch tells whether a Runner's record, or one of the Instances that it ever had, has the labels that the Jobs of a bucket want.
+func (f *fleet) mayMatch(b *bucket, r catalog.Runner) bool {
+	return b.takes(r, nil) || slices.ContainsFunc(f.labels[r.ID], func(own map[string]string) bool { return b.takes(r, own) })
+}
+
+// unassigned says that no Runner that suits a Job is assigned to its Module, and what to do.
+func unassigned(f *fleet, b *bucket, e *entry) string {
+	stack, _, _ := strings.Cut(e.module, "/")
+	switch {
+	case e.moduleID == "" && b.runnerID != "" && len(f.runnersFor(b)) > 0:
+		return fmt.Sprintf("runner %s is not assigned to the whole of stack %s: %s", b.need.Runner, stack, howToAssign(b.need.Runner, stack))
+	case e.moduleID == "" && b.runnerID == "":
+		return fmt.Sprintf("no suitable runner is assigned to the whole of stack %s: %s", stack, howToAssign("RUNNER", stack))
+	case b.runnerID != "" && len(f.runnersFor(b)) == 0:
+		return fmt.Sprintf("runner %s is not there any more: cancel the job, and submit it anew", b.need.Runner)
+	case b.runnerID != "":
+		return fmt.Sprintf("runner %s is not assigned to module %s: %s", b.need.Runner, e.module, howToAssign(b.need.Runner, e.module))
+	case len(b.labels) > 0:
+		return fmt.Sprintf("no runner with the labels %s is assigned to module %s: %s", labelText(b.labels), e.module, howToAssign("RUNNER", e.module))
+	}
+	return fmt.Sprintf("no runner is assigned to module %s: %s", e.module, howToAssign("RUNNER", e.module))
+}
+
+// commonReason is what keeps all Jobs waiting that have the same needs and the same Runners. known holds those that were asked for before.
+func (q *queue) commonReason(f *fleet, b *bucket, e *entry, known map[string]commonReason) (work.Wait, bool) {
+	runners := f.candidates(b, e)
+	slices.SortFunc(runners, func(a, b catalog.Runner) int { return strings.Compare(a.ID, b.ID) })
+	var key strings.Builder
+	for _, r := range runners {
+		key.WriteString(r.ID)
+	}
+	reason, ok := known[key.String()]
+	if !ok {
+		reason.wait, reason.ok = q.runnersReason(f, b, runners)
+		known[key.String()] = reason
+	}
+	return reason.wait, reason.ok
+}
+
+// commonReason is a reason to wait, if there is one to be told.
+type commonReason struct {
+	wait work.Wait
+	ok   bool
+}
+
+// runnersReason looks why none of the Instances of some Runners takes Jobs of a bucket. Instances of other Servers count, as far as they
+// are known here; how busy they are is for those Servers to say.
+func (q *queue) runnersReason(f *fleet, b *bucket, runners []catalog.Runner) (work.Wait, bool) {
 	need := b.need
-	if need.Runner == "" {
-		need.Runner = "with these labels"
+	switch {
+	case need.Runner == "" && len(b.labels) > 0:
+		need.Kind = "with the labels " + labelText(b.labels)
+	case need.Runner == "":
+		need.Kind = "that is assigned"
 	}
 	var here, all []work.Candidate
-	for _, r := range f.runnersFor(b) {
+	for _, r := range runners {
 		for _, s := range q.local[r.ID] {
 			if b.takes(r, s.labels) {
 				here = append(here, s.candidate(r))
@@ -138,5 +190,5 @@ func (q *queue) bucketReason(f *fleet, b *bucket) (work.Wait, bool) {
 		return wait, true
 	}
 	_, wait = work.Eligible(need, here)
-	return wait, wait.Code == work.WaitBusy
+	return wait, wait.Code == work.WaitBusy || wait.Code == work.WaitRunnerFull
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,8 +48,8 @@ func database(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "legwork.db")
 }
 
-// patience is how long a test waits for something that has to happen.
-const patience = 10 * time.Second
+// patience is how long a test waits for something that has to happen, on a machine that has much else to do.
+const patience = time.Minute
 
 // flip is a Sealer whose sealed values are not the plain ones, and open only for what they were sealed for.
 type flip struct{}
@@ -141,10 +142,19 @@ type server struct {
 	stop func() // ends it and waits
 }
 
+// serve starts a Server. Nothing that a test takes long over changes what it does: presence is kept and Offers lapse when the test says
+// so, by a call or by a limit of its own.
 func (w *world) serve(limits Limits) *server {
 	w.t.Helper()
+	return w.serveLogging(limits, testLog(w.t))
+}
+
+func (w *world) serveLogging(limits Limits, log *slog.Logger) *server {
+	w.t.Helper()
+	limits.Heartbeat = cmp.Or(limits.Heartbeat, time.Hour)
+	limits.OfferTime = cmp.Or(limits.OfferTime, time.Hour)
 	s := &server{world: w}
-	s.c = New(Config{Store: w.store, Bus: w.bus, Blobs: w.blobs, Sealer: flip{}, Log: testLog(w.t), Limits: limits})
+	s.c = New(Config{Store: w.store, Bus: w.bus, Blobs: w.blobs, Sealer: flip{}, Log: log, Limits: limits})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.c.Run(ctx) }()
@@ -288,7 +298,7 @@ func (s *server) log(id string) []store.LogLine {
 		if len(all) > 0 {
 			after = all[len(all)-1].Pos
 		}
-		lines, _, err := s.c.ReadLog(context.Background(), s.owner(), id, after, 0)
+		lines, _, err := s.c.ReadLog(context.Background(), s.owner(), id, after, 0, LogFilter{})
 		s.must(err)
 		if len(lines) == 0 {
 			return all
@@ -333,6 +343,9 @@ func (f *fake) dial(s *server) error {
 		return err
 	}
 	first, err := conn.Receive(ctx)
+	if _, bye := first.(*wire.Goodbye); bye { // a long reason goes ahead of its close frame
+		_, err = conn.Receive(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -353,12 +366,13 @@ func (f *fake) listen(conn *wire.Conn, in chan wire.Message) {
 	}
 }
 
-// online dials and must not be refused.
+// online dials and must not be refused. The Server has the Session in its books when it returns.
 func (f *fake) online(s *server) *fake {
 	f.t.Helper()
 	if err := f.dial(s); err != nil {
 		f.t.Fatalf("refused: %v", err)
 	}
+	eventually(f.t, "the session is known", func() bool { return s.c.sessions.get(f.welcome.Session) != nil })
 	return f
 }
 

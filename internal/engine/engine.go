@@ -1,5 +1,5 @@
 // Package engine is the contract between the Runner and the programs that do the work, and the rooms
-// of those programs: terraform (OpenTofu and Terraform), pulumi and script.
+// of those programs: terraform (OpenTofu and Terraform), pulumi, script, nodes (Rounds of Runbooks), ansible and discovery.
 //
 // An engine never starts the long command of a Step itself. It says what to start (Command); the Runner
 // has the keeper start it, so that it outlives the Runner; and when it is over the engine reads what it

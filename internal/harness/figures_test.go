@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -63,41 +62,6 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func latency(what string, d []time.Duration, median, p95 float64) {
 	put(figure{what: what + ", median", value: ms(quantile(d, 0.5)), limit: median, unit: "ms"})
 	put(figure{what: what + ", p95", value: ms(quantile(d, 0.95)), limit: p95, unit: "ms"})
-}
-
-// api is the smallest client there is, so that what is measured is the Server.
-type api struct {
-	s     *harness.Server
-	token string
-	http  *http.Client
-}
-
-func newAPI(s *harness.Server) *api {
-	return &api{s, s.Token(), &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-}
-
-func (a *api) call(method, path string, body any, into any) (int, error) {
-	var in io.Reader
-	if body != nil {
-		b, _ := json.Marshal(body)
-		in = bytes.NewReader(b)
-	}
-	req, err := http.NewRequest(method, a.s.URL+path, in)
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("Authorization", "Bearer "+a.token)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := a.http.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err == nil && into != nil && res.StatusCode < 300 {
-		err = json.Unmarshal(b, into)
-	}
-	return res.StatusCode, err
 }
 
 func (a *api) submit(t *testing.T, module string) string { return a.order(t, module, "run") }
@@ -164,10 +128,6 @@ func scripts(n int, prefix, run string) string {
 	return b.String()
 }
 
-func capacity(n int) harness.RunnerSettings {
-	return func(s map[string]any) { s["Runner"].(map[string]any)["Capacity"] = n }
-}
-
 // TestFigures measures what the design promises and prints one table.
 func TestFigures(t *testing.T) {
 	s := harness.StartServer(t)
@@ -181,6 +141,12 @@ func TestFigures(t *testing.T) {
 	t.Run("50 clients", func(t *testing.T) { fiftyClients(t, s, a) })
 	t.Run("flood", func(t *testing.T) { flood(t, s, a) })
 	t.Run("tofu", func(t *testing.T) { tofuOverhead(t, s, a) })
+	t.Run("100 instances", hundredInstances)
+	t.Run("1,000 instances", func(t *testing.T) { manyInstances(t, 1000) })
+	t.Run("10,000 instances", func(t *testing.T) { manyInstances(t, 10_000) })
+	t.Run("lost runner", lostRunner)
+	t.Run("100 browsers", hundredBrowsers)
+	t.Run("200 nodes", execOnNodes)
 	printFigures(t)
 }
 

@@ -15,8 +15,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,6 +57,9 @@ func Root() string {
 func Cleanup() {
 	if p, err := Binary(); err == nil && os.Getenv("LEGWORK_TEST_BINARY") == "" {
 		os.RemoveAll(filepath.Dir(p))
+	}
+	if clocks.dir != "" {
+		os.RemoveAll(clocks.dir)
 	}
 }
 
@@ -118,11 +123,17 @@ func (l *lockedBuffer) String() string {
 // start runs the binary with its standard output and error collected.
 func start(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
+	return launch(t, (*exec.Cmd).Start, binary(t), env, args...)
+}
+
+// launch is start with another binary, or another way to start it.
+func launch(t testing.TB, begin func(*exec.Cmd) error, path string, env []string, args ...string) *Process {
+	t.Helper()
 	p := &Process{t: t, out: &lockedBuffer{}, done: make(chan struct{})}
-	p.cmd = exec.Command(binary(t), args...)
+	p.cmd = exec.Command(path, args...)
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, p.out, p.out
 	p.cmd.WaitDelay = 5 * time.Second
-	if err := p.cmd.Start(); err != nil {
+	if err := begin(p.cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -238,9 +249,29 @@ type Server struct {
 // StartServer starts a Server on a random port, with more arguments if given, and waits until it is ready.
 func StartServer(t testing.TB, more ...string) *Server {
 	t.Helper()
+	return StartServerAt(t, "127.0.0.1", more...)
+}
+
+// StartServerAt is StartServer on another address of this host.
+func StartServerAt(t testing.TB, host string, more ...string) *Server {
+	t.Helper()
+	return startServer(t, host, "", more)
+}
+
+// StartServerOn is StartServer with its data in a folder that the test names.
+func StartServerOn(t testing.TB, data string, more ...string) *Server {
+	t.Helper()
+	return startServer(t, "127.0.0.1", data, more)
+}
+
+func startServer(t testing.TB, host, data string, more []string) *Server {
+	t.Helper()
 	home := t.TempDir()
-	addr := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
-	s := &Server{t: t, URL: "http://" + addr, Data: filepath.Join(home, "data"), Home: home}
+	if data == "" {
+		data = filepath.Join(home, "data")
+	}
+	addr := fmt.Sprintf("%s:%d", host, FreePort(t))
+	s := &Server{t: t, URL: "http://" + addr, Data: data, Home: home}
 	s.args = append([]string{"server", "--data", s.Data, "--listen", addr}, more...)
 	s.Start()
 	return s
@@ -262,6 +293,9 @@ func (s *Server) Start() {
 		return r.StatusCode == http.StatusOK
 	})
 }
+
+// Partings is how many Sessions the Server's process has seen end without a word. That the Instance is offline shows later.
+func (s *Server) Partings() int { return strings.Count(s.Output(), "msg=\"session ended\"") }
 
 // env is the environment of every process: nothing of the caller's but PATH.
 func (s *Server) env(more ...string) []string {
@@ -301,10 +335,28 @@ func (s *Server) Run(args ...string) Result {
 // RunWith runs a command with more environment.
 func (s *Server) RunWith(env []string, args ...string) Result {
 	s.t.Helper()
+	return s.runFrom("", env, args)
+}
+
+// Feed is Do with a standard input.
+func (s *Server) Feed(in string, args ...string) string {
+	s.t.Helper()
+	r := s.runFrom(in, []string{"LEGWORK_SERVER=" + s.URL, "LEGWORK_TOKEN=" + s.Token()}, args)
+	if r.Status != 0 {
+		s.t.Fatalf("legwork %s ended with %d\n%s\n%s", strings.Join(args, " "), r.Status, r.Out, r.Err)
+	}
+	return r.Out
+}
+
+func (s *Server) runFrom(in string, env, args []string) Result {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary(s.t), args...)
 	var out, errOut bytes.Buffer
+	if in != "" {
+		cmd.Stdin = strings.NewReader(in)
+	}
 	cmd.Env = s.env(env...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
@@ -348,6 +400,8 @@ type Runner struct {
 	Dir    string // its working directory
 	Config string // its settings file
 	env    []string
+	binary string                // other than the one of everybody
+	begin  func(*exec.Cmd) error // starts the process elsewhere
 }
 
 // RunnerSettings changes the settings of a Runner before it is written. Keys are as in the settings file.
@@ -356,13 +410,22 @@ type RunnerSettings func(settings map[string]any)
 // NewRunner makes a Runner record that all Modules may use, with its settings file, and does not start it.
 func (s *Server) NewRunner(name string, change ...RunnerSettings) *Runner {
 	s.t.Helper()
-	var made struct {
-		ID             string `json:"id"`
-		OrganizationID string `json:"organization_id"`
-		ClientID       string `json:"client_id"`
-		ClientSecret   string `json:"client_secret"`
-	}
+	var made MadeRunner
 	s.JSON(&made, "runner", "create", name, "--all-modules")
+	return s.RunnerOf(name, made, change...)
+}
+
+// MadeRunner is what a Runner logs in with.
+type MadeRunner struct {
+	ID             string `json:"id"`
+	OrganizationID string `json:"organization_id"`
+	ClientID       string `json:"client_id"`
+	ClientSecret   string `json:"client_secret"`
+}
+
+// RunnerOf is NewRunner for a record that is there.
+func (s *Server) RunnerOf(name string, made MadeRunner, change ...RunnerSettings) *Runner {
+	s.t.Helper()
 	r := &Runner{s: s, Name: name, Dir: filepath.Join(s.t.TempDir(), "work"), Config: filepath.Join(s.t.TempDir(), "runner.json")}
 	settings := map[string]any{
 		"Runner": map[string]any{"Id": made.ID, "OrganizationId": made.OrganizationID, "Instance": name + "-a",
@@ -397,6 +460,9 @@ func (s *Server) StartRunner(name string, change ...RunnerSettings) *Runner {
 // SetEnv adds variables to the environment of the Runner's process.
 func (r *Runner) SetEnv(env ...string) { r.env = append(r.env, env...) }
 
+// SetBinary has the Runner be another build of the program.
+func (r *Runner) SetBinary(path string) { r.binary = path }
+
 // SetFolder gives the Runner another working directory, as a new host would.
 func (r *Runner) SetFolder(dir string) {
 	r.edit(r.Config, func(m map[string]any) {
@@ -424,8 +490,8 @@ func (r *Runner) Twin(instance, serverURL string) *Runner {
 	return twin
 }
 
-// edit changes a settings file.
-func (r *Runner) edit(path string, change func(map[string]any)) {
+// read looks into a settings file.
+func (r *Runner) read(path string, look func(map[string]any)) map[string]any {
 	r.s.t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -435,8 +501,15 @@ func (r *Runner) edit(path string, change func(map[string]any)) {
 	if err := json.Unmarshal(b, &settings); err != nil {
 		r.s.t.Fatal(err)
 	}
-	change(settings)
-	if b, err = json.MarshalIndent(settings, "", "  "); err != nil {
+	look(settings)
+	return settings
+}
+
+// edit changes a settings file.
+func (r *Runner) edit(path string, change func(map[string]any)) {
+	r.s.t.Helper()
+	b, err := json.MarshalIndent(r.read(path, change), "", "  ")
+	if err != nil {
 		r.s.t.Fatal(err)
 	}
 	if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -447,29 +520,91 @@ func (r *Runner) edit(path string, change func(map[string]any)) {
 // Start starts the Runner's process (again).
 func (r *Runner) Start() {
 	r.s.t.Helper()
-	r.Process = start(r.s.t, r.s.env(r.env...), "runner", "start", "--config", r.Config)
+	begin, path := r.begin, r.binary
+	if begin == nil {
+		begin = (*exec.Cmd).Start
+	}
+	if path == "" {
+		path = binary(r.s.t)
+	}
+	r.Process = launch(r.s.t, begin, path, r.s.env(r.env...), "runner", "start", "--config", r.Config)
 	r.s.t.Cleanup(func() { r.EndKeeper() })
 }
 
-// Online waits until the Server sees the Runner's Instance.
+// Online waits until this process was connected, and the Server has a Session with its Instance. An Instance that was lost stays online
+// for a while and means nothing here.
 func (r *Runner) Online() {
 	r.s.t.Helper()
 	Eventually(r.s.t, "runner "+r.Name+" is online", func() bool {
 		if r.Ended() {
 			r.s.t.Fatalf("the runner ended: %s", r.Output())
 		}
-		return strings.Contains(r.s.Try("runner", "show", r.Name, "-o", "json").Out, `"online"`)
+		return r.Connections() > 0 && r.Seen().Connected
 	})
+}
+
+// Instance is what the Server says of an Instance.
+type Instance struct {
+	Name      string `json:"name"`
+	State     string `json:"state"`
+	Connected bool   `json:"connected"`
+	Active    int    `json:"active"`
+}
+
+// Seen is the Runner's Instance as the Server sees it, empty when it never did.
+func (r *Runner) Seen() Instance {
+	r.s.t.Helper()
+	var name string
+	r.read(r.Config, func(m map[string]any) { name, _ = m["Runner"].(map[string]any)["Instance"].(string) })
+	var shown struct {
+		Instances []Instance `json:"instances"`
+	}
+	if out := r.s.Try("runner", "show", r.Name, "-o", "json").Out; json.Unmarshal([]byte(out), &shown) != nil {
+		return Instance{} // the Server is away
+	}
+	for _, i := range shown.Instances {
+		if i.Name == name {
+			return i
+		}
+	}
+	return Instance{}
+}
+
+// Connections is how often the Runner's process has been connected so far.
+func (r *Runner) Connections() int {
+	return strings.Count(r.Output(), "msg=\"connected to the Server\"")
 }
 
 // KeeperLives tells whether a keeper of the Runner's host is there.
 func (r *Runner) KeeperLives() bool { return len(keeperPIDs(r.Dir)) > 0 }
 
 // EndKeeper ends the keeper of the Runner's host with everything that it keeps, as a host that goes down would.
-func (r *Runner) EndKeeper() {
-	for _, pid := range keeperPIDs(r.Dir) {
+func (r *Runner) EndKeeper() { EndKeepers(r.Dir) }
+
+// EndKeepers ends the keepers of a working directory, with everything that they keep.
+func EndKeepers(dir string) {
+	for _, pid := range keeperPIDs(dir) {
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // it starts nothing more
+		for _, child := range childrenOf(pid) {
+			_ = syscall.Kill(-child, syscall.SIGKILL) // each leads a process group
+			_ = syscall.Kill(child, syscall.SIGKILL)
+		}
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
+}
+
+// childrenOf gives the processes that a process started and that are its own.
+func childrenOf(pid int) (children []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range lists {
+		b, _ := os.ReadFile(path)
+		for _, field := range strings.Fields(string(b)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
 }
 
 // keeperPIDs finds the keepers of a working directory by their arguments.
@@ -501,6 +636,7 @@ type Cut struct {
 	mu     sync.Mutex
 	open   map[net.Conn]struct{}
 	cut    bool
+	lag    atomic.Int64 // nanoseconds
 }
 
 // NewCut starts a relay to the Server.
@@ -557,7 +693,7 @@ func (c *Cut) relay(in net.Conn) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[0], way[1])
+			c.carry(way[0], way[1])
 			way[0].Close()
 			way[1].Close()
 		})
@@ -568,6 +704,28 @@ func (c *Cut) relay(in net.Conn) {
 	delete(c.open, in)
 	delete(c.open, out)
 }
+
+// carry brings what comes on one connection to another, as late as the network is slow.
+func (c *Cut) carry(to io.Writer, from io.Reader) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if lag := time.Duration(c.lag.Load()); lag > 0 && n > 0 {
+			<-time.After(lag)
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Slow makes everything that comes through late by a time, each way, from now on.
+func (c *Cut) Slow(lag time.Duration) { c.lag.Store(int64(lag)) }
 
 // Set cuts the network (every connection breaks, new ones are refused) or mends it.
 func (c *Cut) Set(cut bool) {

@@ -3,29 +3,45 @@ package harness_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"legwork/internal/harness"
 	"legwork/internal/work"
 )
 
-// quick are settings under which a lost Instance is noticed while a test waits for it.
-var quick = []string{"--set", "lease=3s", "--set", "heartbeat=1s", "--set", "recovery_window=6s"}
+// Settings under which a lost Instance is noticed while a test waits for it: in either case a recovery window that passes as well, or
+// one that does not.
+var (
+	quick       = []string{"--set", "lease=5s", "--set", "heartbeat=1s", "--set", "recovery_window=6s"}
+	recoverable = []string{"--set", "lease=5s", "--set", "heartbeat=1s", "--set", "recovery_window=10m"}
+)
 
-// held declares a Module of engine opentofu whose Step of a kind stops until open is called, by a Hook before it.
-// The apply itself counts its runs in a file, so that a Step that ran twice is seen.
-func held(t *testing.T, s *harness.Server, step work.StepKind) (begun func() bool, open func(), applied func() int) {
+// held declares a Module of engine opentofu whose Step of a kind stops until open is called: a fetch by a git that waits, an apply by
+// itself, another Step by a Hook before it. The Runner is not started yet. The apply counts its runs in a file, so that a Step that ran
+// twice is seen.
+func held(t *testing.T, s *harness.Server, r *harness.Runner, step work.StepKind) (begun func() bool, open func(), applied func() int) {
 	t.Helper()
 	dir := t.TempDir()
 	gate := fmt.Sprintf("touch %[1]s/begun; until [ -e %[1]s/gate ]; do read -rt 0.05 <> <(:) || :; done", dir)
-	hook := fmt.Sprintf("hooks: [{task: %s, phase: before, script: '%s'}]\n", step, gate)
 	run := "echo applied >> " + dir + "/applied"
 	if step == work.StepApply {
-		hook, run = "", gate+"; "+run
+		run = gate + "; " + run
 	}
-	declare(s, "m", tofu(fmt.Sprintf("resource \"terraform_data\" \"x\" {\n  provisioner \"local-exec\" {\n    interpreter = [\"bash\", \"-c\"]\n    command = \"%s\"\n  }\n}", run))+hook)
+	code := fmt.Sprintf("resource \"terraform_data\" \"x\" {\n  provisioner \"local-exec\" {\n    interpreter = [\"bash\", \"-c\"]\n    command = \"%s\"\n  }\n}", run)
+	switch step {
+	case work.StepFetch:
+		url, _ := repository(t, map[string]string{"main.tf": code + "\n"})
+		r.SetEnv("PATH=" + slowGit(t, dir, gate) + ":" + os.Getenv("PATH"))
+		declare(s, "m", fmt.Sprintf("engine: opentofu\nsource: {type: git, url: %q, revision: main}\n", url))
+	case work.StepApply:
+		declare(s, "m", tofu(code))
+	default:
+		declare(s, "m", tofu(code)+fmt.Sprintf("hooks: [{task: %s, phase: before, script: '%s'}]\n", step, gate))
+	}
 	exists := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
@@ -41,25 +57,60 @@ func held(t *testing.T, s *harness.Server, step work.StepKind) (begun func() boo
 	}, applied
 }
 
-// TestRunnerKilledInEachStep kills the Runner alone; its keeper goes on. Whenever it comes back, in time
-// or late, the Job ends well, and what changes something was done once for each Attempt that got so far.
+// slowGit makes a git that waits at a gate before it does anything but tell its version.
+func slowGit(t *testing.T, dir, gate string) (folder string) {
+	t.Helper()
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder = filepath.Join(dir, "bin")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("#!/bin/bash\nif [[ $* != *version* ]]; then %s; fi\nexec %s \"$@\"\n", gate, real)
+	if err := os.WriteFile(filepath.Join(folder, "git"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// several lets more than one Instance be there of the Runner record edge-1.
+func several(s *harness.Server) {
+	s.Apply("kind: Runner\nname: edge-1\nis_assigned_to_all_modules: true\nallow_multiple_instances: true\n")
+}
+
+// lost waits until the Lease of a Job is over.
+func lost(t *testing.T, s *harness.Server, id string) {
+	t.Helper()
+	harness.Eventually(t, "the lease is over", func() bool {
+		st := s.Job(id).Status
+		return st == work.Queued || st == work.Interrupted
+	})
+}
+
+// TestRunnerKilledInEachStep kills the Runner alone; its keeper goes on. Whenever it comes back, in time or late, the Job ends well, and
+// what changes something was done once for each Attempt that got so far. The Lease is 5 s instead of 60 where it has to pass.
 func TestRunnerKilledInEachStep(t *testing.T) {
-	for _, step := range []work.StepKind{work.StepInit, work.StepValidate, work.StepPlan, work.StepApply} {
-		for _, back := range []string{"at once", "after the lease", "after the recovery window"} {
+	limits := map[string][]string{"at once": nil, "later within the lease": nil, "after the lease": recoverable, "after the recovery window": quick}
+	for _, step := range []work.StepKind{work.StepFetch, work.StepInit, work.StepValidate, work.StepPlan, work.StepApply} {
+		for back, args := range limits {
 			t.Run(string(step)+" "+back, func(t *testing.T) {
 				t.Parallel()
-				s := harness.StartServer(t, quick...)
-				r := s.StartRunner("edge-1")
-				begun, open, applied := held(t, s, step)
+				s := harness.StartServer(t, args...)
+				r := s.NewRunner("edge-1")
+				begun, open, applied := held(t, s, r, step)
+				r.Start()
+				r.Online()
 				id := s.Submit("apply", "s/n/m")
 				harness.Eventually(t, "the step has begun", begun)
 				r.Kill()
+				killed := time.Now()
 				switch back {
+				case "later within the lease":
+					harness.Eventually(t, "the server swept once or twice", func() bool { return time.Since(killed) > 1500*time.Millisecond })
 				case "after the lease":
-					harness.Eventually(t, "the lease is over", func() bool {
-						st := s.Job(id).Status
-						return st == work.Queued || st == work.Interrupted
-					})
+					lost(t, s, id)
 				case "after the recovery window":
 					harness.Eventually(t, "the job is queued again", func() bool { return s.Job(id).Status == work.Queued })
 				}
@@ -70,7 +121,7 @@ func TestRunnerKilledInEachStep(t *testing.T) {
 				if back == "after the recovery window" || (back == "after the lease" && step != work.StepApply) {
 					attempts = 2
 				}
-				if j.Attempt != attempts {
+				if j.Attempt != attempts || len(j.Losses) != attempts-1 {
 					t.Fatalf("attempt %d, want %d: %+v", j.Attempt, attempts, j.Losses)
 				}
 				if n := applied(); n != 1 {
@@ -81,39 +132,93 @@ func TestRunnerKilledInEachStep(t *testing.T) {
 	}
 }
 
+// TestRunnerKilledForGood kills a Runner that never comes back, in each Step. Its keeper goes on and ends what it began; another
+// Instance takes the Job over and does all of it anew.
+func TestRunnerKilledForGood(t *testing.T) {
+	for _, step := range []work.StepKind{work.StepFetch, work.StepInit, work.StepPlan, work.StepApply} {
+		t.Run(string(step), func(t *testing.T) {
+			t.Parallel()
+			takenOver(t, step, func(r *harness.Runner) { r.Kill() })
+		})
+	}
+}
+
 // TestHostGone kills the Runner and its keeper: a host that went down for good. Another Instance takes over.
 func TestHostGone(t *testing.T) {
 	for _, step := range []work.StepKind{work.StepPlan, work.StepApply} {
 		t.Run(string(step), func(t *testing.T) {
 			t.Parallel()
-			s := harness.StartServer(t, quick...)
-			r := s.StartRunner("edge-1")
-			begun, open, _ := held(t, s, step)
-			id := s.Submit("apply", "s/n/m")
-			harness.Eventually(t, "the step has begun", begun)
-			r.Kill()
-			r.EndKeeper()
-			open()
-			harness.Eventually(t, "the job is lost", func() bool { return len(s.Job(id).Losses) == 1 })
-			j := s.Job(id)
-			if j.Losses[0].Step != step || j.Losses[0].Changing != (step == work.StepApply) {
-				t.Fatalf("%+v", j.Losses)
-			}
-			// edge-1 comes up on a new host: another folder, the same name.
-			r.SetFolder(filepath.Join(t.TempDir(), "new-host"))
-			r.Start()
-			if j := s.Ends(id, work.Succeeded); j.Attempt != 2 {
-				t.Fatalf("attempt %d", j.Attempt)
-			}
+			takenOver(t, step, func(r *harness.Runner) {
+				r.Kill()
+				r.EndKeeper()
+			})
 		})
+	}
+}
+
+// takenOver loses the Instance of a Job in a Step for good, while another one is there.
+func takenOver(t *testing.T, step work.StepKind, lose func(*harness.Runner)) {
+	t.Helper()
+	s := harness.StartServer(t, quick...)
+	r := s.NewRunner("edge-1")
+	several(s)
+	begun, open, applied := held(t, s, r, step)
+	r.Start()
+	r.Online()
+	id := s.Submit("apply", "s/n/m")
+	harness.Eventually(t, "the step has begun", begun)
+	other := r.Twin("edge-1-b", s.URL)
+	other.Start()
+	lose(r)
+	killed := time.Now()
+	open()
+	j := s.Ends(id, work.Succeeded)
+	if j.Attempt != 2 || j.Binding.Instance != "edge-1-b" || len(j.Losses) != 1 {
+		t.Fatalf("attempt %d at %+v, losses %+v", j.Attempt, j.Binding, j.Losses)
+	}
+	changing := step == work.StepApply
+	if l := j.Losses[0]; l.Step != step || l.Changing != changing || l.Instance != "edge-1-a" {
+		t.Errorf("lost %+v", l)
+	}
+	if took := j.Binding.ClaimedAt.Sub(killed); changing && took < 6*time.Second {
+		t.Errorf("another instance began after %s, within the recovery window of a change", took)
+	}
+	// The apply of the lost one may have come to its end, too; nothing else was done twice.
+	if n := applied(); n != 1 && !(changing && n == 2) {
+		t.Errorf("applied %d times", n)
+	}
+	if n := strings.Count(s.Log(id), "Apply complete!"); n != 1 {
+		t.Errorf("%d applies in the log", n)
+	}
+}
+
+// TestHostComesBackEmpty brings an Instance up again on a new host, with nothing of what it had.
+func TestHostComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, quick...)
+	r := s.NewRunner("edge-1")
+	begun, open, _ := held(t, s, r, work.StepApply)
+	r.Start()
+	r.Online()
+	id := s.Submit("apply", "s/n/m")
+	harness.Eventually(t, "the step has begun", begun)
+	r.Kill()
+	r.EndKeeper()
+	open()
+	harness.Eventually(t, "the job is lost", func() bool { return len(s.Job(id).Losses) == 1 })
+	r.SetFolder(filepath.Join(t.TempDir(), "new-host"))
+	r.Start()
+	if j := s.Ends(id, work.Succeeded); j.Attempt != 2 {
+		t.Fatalf("attempt %d", j.Attempt)
 	}
 }
 
 // TestNeverBack leaves a Job without any Instance: it waits and says why.
 func TestNeverBack(t *testing.T) {
+	t.Parallel()
 	s := harness.StartServer(t, quick...)
 	r := s.StartRunner("edge-1")
-	begun, _, _ := held(t, s, work.StepPlan)
+	begun, _, _ := held(t, s, r, work.StepPlan)
 	id := s.Submit("apply", "s/n/m")
 	harness.Eventually(t, "the step has begun", begun)
 	r.Kill()
@@ -126,33 +231,73 @@ func TestNeverBack(t *testing.T) {
 	s.Ends(id, work.Canceled)
 }
 
-// TestSupersededInstanceReturns lets an Instance come back after another took its Job over: its apply, which was
-// running all the time, ends by itself, and its log is kept under the old Attempt.
-func TestSupersededInstanceReturns(t *testing.T) {
+// superseded lets an apply be taken over by another Instance while its own is cut off. before has the
+// old one end while nobody hears of it, else it ends after its Instance is back.
+func superseded(t *testing.T, before bool) {
 	s := harness.StartServer(t, quick...)
 	cut := harness.NewCut(t, s.URL)
 	first := s.NewRunner("edge-1", change(cut.URL, "Server", "Url"))
-	s.Apply("kind: Runner\nname: edge-1\nis_assigned_to_all_modules: true\nallow_multiple_instances: true\n")
+	several(s)
+	dir := t.TempDir()
+	// Only the first Instance waits at the gate: the other one's working directory is below dir.
+	declare(s, "m", script(fmt.Sprintf("echo apply begins; touch %[1]s/begun; "+
+		"if [[ $PWD == %[1]s/* ]]; then :; else until [ -e %[1]s/gate ]; do read -rt 0.05 <> <(:) || :; done; fi; echo done >> %[1]s/applied; echo apply ends", dir)))
 	first.Start()
 	first.Online()
-	begun, open, applied := held(t, s, work.StepApply)
-	id := s.Submit("apply", "s/n/m")
-	harness.Eventually(t, "the apply has begun", begun)
+	id := s.Submit("run", "s/n/m")
+	exists := func() bool {
+		_, err := os.Stat(filepath.Join(dir, "begun"))
+		return err == nil
+	}
+	open := func() {
+		if err := os.WriteFile(filepath.Join(dir, "gate"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	harness.Eventually(t, "the change has begun", exists)
+	s.Says(id, "begins")
 	cut.Set(true)
 	harness.Eventually(t, "the job is queued again", func() bool { return s.Job(id).Status == work.Queued })
-	open() // the old apply ends while nobody hears of it
+	if before {
+		open()
+	}
 	second := first.Twin("edge-1-b", s.URL)
+	second.SetFolder(filepath.Join(dir, "work"))
 	second.Start()
 	j := s.Ends(id, work.Succeeded)
 	if j.Attempt != 2 || j.Binding.Instance != "edge-1-b" {
 		t.Fatalf("attempt %d at %+v", j.Attempt, j.Binding)
 	}
 	cut.Set(false)
-	harness.Eventually(t, "the log of the old attempt is there", func() bool {
-		return strings.Count(s.Log(id), "Apply complete!") == 2
+	if !before {
+		harness.Eventually(t, "the first instance is back", func() bool { return first.Connections() == 2 })
+		open()
+	}
+	harness.Eventually(t, "the log of the old attempt is there", func() bool { return strings.Count(s.Log(id), "apply ends") == 2 })
+	harness.Eventually(t, "the first instance forgets it", func() bool {
+		left, _ := filepath.Glob(filepath.Join(first.Dir, "jobs", "[^.]*"))
+		return len(left) == 0
 	})
-	if n := applied(); n != 2 {
-		t.Fatalf("applied %d times: each attempt had a state of its own", n)
+	if b, _ := os.ReadFile(filepath.Join(dir, "applied")); strings.Count(string(b), "done") != 2 {
+		t.Errorf("the change was made %d times: the running one was not let finish", strings.Count(string(b), "done"))
+	}
+	after := s.Job(id)
+	if after.Status != work.Succeeded || after.Attempt != 2 || after.Binding.Instance != "edge-1-b" || !after.FinishedAt.Equal(j.FinishedAt) || len(after.Losses) != 1 {
+		t.Errorf("the result of the old attempt moved the job: %+v", after)
+	}
+	if log := s.Log(id); strings.Count(log, "begins") != 2 {
+		t.Errorf("lines were lost or doubled:\n%s", log)
+	}
+}
+
+// TestSupersededInstanceReturns lets an Instance come back after another took its Job over. Its change, which was running all the time, ends
+// by itself, whether that is before or after it was told; log and result are kept under the old Attempt and do not move the Job.
+func TestSupersededInstanceReturns(t *testing.T) {
+	for name, before := range map[string]bool{"finished": true, "running": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			superseded(t, before)
+		})
 	}
 }
 

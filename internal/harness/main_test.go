@@ -9,6 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	harness.ServeFleet()
 	status := storetest.Main(m)
 	harness.Cleanup()
 	os.Exit(status)

@@ -75,8 +75,8 @@ func TestStopSignals(t *testing.T) {
 	if status := r.Wait(); status != 0 {
 		t.Errorf("the runner ended with %d", status)
 	}
-	j := s.Ends(id, work.Failed)
-	if f := j.Failure; f == nil || f.Code != "runner_stopped" || !strings.Contains(f.Message, "the Runner was stopped while run ran") || f.Hint == "" {
+	j := s.Ends(id, work.Canceled)
+	if f := j.Failure; f == nil || f.Code != "runner_stopped" || !strings.Contains(f.Message, "canceled at the host of Instance edge-1-a") || !strings.Contains(f.Message, "the Runner was stopped while run ran") || f.Hint == "" {
 		t.Errorf("failure %+v", j.Failure)
 	}
 }

@@ -69,7 +69,8 @@ func (c *Client) Close() error {
 // again, and that is no error. A program that cannot be executed is none either: its Exit says
 // start_failed. Faults, after all of which nothing was started: Conflict with code
 // "command_orphaned" when its start record is there but no keeper keeps it (see FindOrphan),
-// Unavailable with code "disk_full", Invalid.
+// Unavailable with code "disk_full", Invalid. A keeper of an earlier version that knows nothing of
+// Spec.Framed is Unavailable with code "keeper_too_old": it leaves when it keeps nothing.
 func (c *Client) Start(ctx context.Context, spec Spec) error {
 	return c.call(ctx, opStart, spec, nil)
 }
@@ -128,6 +129,10 @@ func (c *Client) call(ctx context.Context, op string, body, into any) error {
 		conn, err := c.connection(ctx)
 		if err != nil {
 			return err
+		}
+		if spec, ok := body.(Spec); ok && spec.Framed && conn.peer.Max < protocolFramed {
+			return fault.New(fault.Unavailable, codeTooOld, "the keeper of this Runner is of version %s, which cannot keep such a command", conn.peer.Version).
+				WithHint("it leaves when the commands that it keeps are over; then a new one is started")
 		}
 		err = conn.call(ctx, op, body, into)
 		switch {

@@ -156,7 +156,7 @@ func (c *command) launch() error {
 			return err
 		}
 		ends[i] = write
-		c.pumps[i] = newPump(c, read, NewOutput(c.spool, stream, masker))
+		c.pumps[i] = newPump(c, read, c.output(stream, masker))
 	}
 	c.cmd = &exec.Cmd{
 		Path: path, Args: c.spec.Argv, Dir: c.spec.Dir, Stdin: c.keeper.null, Stdout: ends[0], Stderr: ends[1],
@@ -175,6 +175,14 @@ func (c *command) launch() error {
 	c.pumping.Add(len(c.pumps))
 	c.identify()
 	return nil
+}
+
+// output makes what the command prints on a stream into records.
+func (c *command) output(stream work.Stream, masker *Masker) sink {
+	if c.spec.Framed && stream == work.Stdout {
+		return newFramed(c.spool, masker)
+	}
+	return NewOutput(c.spool, stream, masker)
 }
 
 // closePipes closes what launch had opened when it failed.

@@ -255,3 +255,28 @@ func TestSecretsStayOut(t *testing.T) {
 		t.Fatalf("a Spec shows %q", shown)
 	}
 }
+
+// A framed command through a real keeper: its standard output by Nodes, its standard error as lines.
+func TestFramedCommand(t *testing.T) {
+	b := newBench(t)
+	var out bytes.Buffer
+	w := NewFrameWriter(&out)
+	_ = w.Line(work.Stdout, 7, 2, false, []byte("the hunter2 of node seven"))
+	_ = w.Event(work.NodeEvent{Node: 6, Item: 1, Status: work.NodeSucceeded})
+	frames := filepath.Join(b.dir, "frames")
+	if err := os.WriteFile(frames, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := shellSpec(b.dir, "framed", "cat frames; echo 'hunter2 on stderr' >&2")
+	spec.Framed, spec.Secrets = true, []string{"hunter2"}
+	b.start(spec)
+	if exit := b.wait(spec); exit.Code != 0 {
+		t.Fatalf("exit is %+v", exit)
+	}
+	got := told(readAll(t, spec.Spool))
+	for _, want := range []string{"7/2 stdout the *** of node seven\n", "7/2 progress {", "0/0 stderr *** on stderr\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %q in\n%s", want, got)
+		}
+	}
+}

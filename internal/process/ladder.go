@@ -255,16 +255,20 @@ func (c *command) describe(status syscall.WaitStatus, finished time.Time) Exit {
 	return exit
 }
 
+func (c *command) say(text string) {
+	c.spool.add(&work.Record{Stream: work.System, Data: []byte(text), Time: time.Now()})
+}
+
 // remark tells in the log what the reader could not know otherwise.
 func (c *command) remark(left int, strays bool) {
 	switch {
 	case left == 1:
-		c.spool.add(work.System, false, []byte("the command left 1 process behind, which was ended"), time.Now())
+		c.say("the command left 1 process behind, which was ended")
 	case left > 1:
-		c.spool.add(work.System, false, fmt.Appendf(nil, "the command left %d processes behind, which were ended", left), time.Now())
+		c.say(fmt.Sprintf("the command left %d processes behind, which were ended", left))
 	}
 	if strays {
-		c.spool.add(work.System, false, []byte("a process that left the command's process group goes on; what it prints from now on is not kept"), time.Now())
+		c.say("a process that left the command's process group goes on; what it prints from now on is not kept")
 	}
 }
 

@@ -18,7 +18,7 @@ const filterBits = 16
 // Masker knows the secret values of one command and replaces every occurrence of them, and of their
 // usual encodings (see maskForms), by "***". Occurrences that overlap become one "***". Values
 // shorter than 4 bytes, surrounding white space not counted, are not masked. Safe for concurrent use
-// once made; the state of a stream is in Output.
+// once made; the state of a stream is in MaskStream.
 //
 // It looks at each place of the text through a sieve over the 4 bytes that stand there and compares
 // only where a pattern with the same first 4 bytes exists. That needs no table to be built, which
@@ -97,26 +97,30 @@ func (m *Masker) at(text []byte) (full int, open bool) {
 
 // Mask gives a text, which is whole, with its secrets masked.
 func (m *Masker) Mask(text string) string {
-	s := maskStream{masker: m}
-	return string(s.finish(s.write(nil, []byte(text))))
+	s := MaskStream{masker: m}
+	return string(s.Finish(s.Write(nil, []byte(text))))
 }
 
-// maskStream masks one stream of bytes, however it is cut into writes.
-type maskStream struct {
+// Stream begins to mask one stream of bytes. A nil Masker masks nothing.
+func (m *Masker) Stream() *MaskStream { return &MaskStream{masker: m} }
+
+// MaskStream masks one stream of bytes, however it is cut into writes: a secret that begins in one and ends in another is masked,
+// too. Not safe for concurrent use.
+type MaskStream struct {
 	masker  *Masker
 	held    []byte // a suffix that may be the beginning of a secret
 	covered int    // the first bytes of held are part of an occurrence whose "***" is already out
 	joined  []byte // scratch
 }
 
-// write appends to dst what of held and p is decided, and holds back the rest: less than the longest
+// Write appends to dst what of held and p is decided, and holds back the rest: less than the longest
 // secret. A secret is never let out for having waited long.
-func (s *maskStream) write(dst, p []byte) []byte { return s.scan(dst, p, false) }
+func (s *MaskStream) Write(dst, p []byte) []byte { return s.scan(dst, p, false) }
 
-// finish appends what is still held. The stream is over: a secret's beginning is all there was.
-func (s *maskStream) finish(dst []byte) []byte { return s.scan(dst, nil, true) }
+// Finish appends what is still held. The stream is over: a secret's beginning is all there was.
+func (s *MaskStream) Finish(dst []byte) []byte { return s.scan(dst, nil, true) }
 
-func (s *maskStream) scan(dst, p []byte, last bool) []byte {
+func (s *MaskStream) scan(dst, p []byte, last bool) []byte {
 	if s.masker == nil || len(s.masker.byHead) == 0 {
 		return append(dst, p...)
 	}

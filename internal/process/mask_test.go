@@ -13,14 +13,14 @@ import (
 
 // maskAll masks in, fed in pieces of n bytes.
 func maskAll(m *Masker, in []byte, n int) string {
-	s := maskStream{masker: m}
+	s := MaskStream{masker: m}
 	var out []byte
 	for len(in) > 0 {
 		n = min(n, len(in))
-		out = s.write(out, in[:n])
+		out = s.Write(out, in[:n])
 		in = in[n:]
 	}
-	return string(s.finish(out))
+	return string(s.Finish(out))
 }
 
 func TestMasker(t *testing.T) {
@@ -71,14 +71,14 @@ func TestMasker(t *testing.T) {
 
 // What cannot be a secret's beginning is let out at once.
 func TestMaskerHoldsNoMoreThanItMust(t *testing.T) {
-	s := maskStream{masker: NewMasker([]string{"hunter2"})}
-	if got := string(s.write(nil, []byte("password: hun"))); got != "password: " {
+	s := MaskStream{masker: NewMasker([]string{"hunter2"})}
+	if got := string(s.Write(nil, []byte("password: hun"))); got != "password: " {
 		t.Fatalf("got %q", got)
 	}
-	if got := string(s.write(nil, []byte("t"))); got != "" {
+	if got := string(s.Write(nil, []byte("t"))); got != "" {
 		t.Fatalf("got %q", got)
 	}
-	if got := string(s.write(nil, []byte("ing "))); got != "hunting " {
+	if got := string(s.Write(nil, []byte("ing "))); got != "hunting " {
 		t.Fatalf("got %q", got)
 	}
 }
@@ -122,14 +122,14 @@ func FuzzMasker(f *testing.F) {
 		m := NewMasker(strings.Split(list, "\x00"))
 		want := naiveMask(m, in)
 		rng := rand.New(rand.NewPCG(seed, 0))
-		s := maskStream{masker: m}
+		s := MaskStream{masker: m}
 		var got []byte
 		for rest := in; len(rest) > 0; {
 			n := 1 + rng.IntN(min(len(rest), 1+rng.IntN(20)))
-			got = s.write(got, rest[:n])
+			got = s.Write(got, rest[:n])
 			rest = rest[n:]
 		}
-		got = s.finish(got)
+		got = s.Finish(got)
 		if string(got) != want {
 			t.Fatalf("%q became %q, want %q", in, got, want)
 		}
@@ -156,11 +156,11 @@ func BenchmarkMasker(b *testing.B) {
 		}
 	})
 	b.Run("scan", func(b *testing.B) {
-		s := maskStream{masker: NewMasker(secrets)}
+		s := MaskStream{masker: NewMasker(secrets)}
 		var out []byte
 		b.SetBytes(int64(len(in)))
 		for b.Loop() {
-			out = s.write(out[:0], in)
+			out = s.Write(out[:0], in)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 type Output struct {
 	spool  *Spool
 	stream work.Stream
-	mask   maskStream
+	mask   MaskStream
 	lines  lines
 	clear  []byte    // scratch: bytes after masking
 	now    time.Time // of the bytes at hand
@@ -19,8 +19,10 @@ type Output struct {
 
 // NewOutput makes an Output. A nil Masker masks nothing.
 func NewOutput(spool *Spool, stream work.Stream, masker *Masker) *Output {
-	o := &Output{spool: spool, stream: stream, mask: maskStream{masker: masker}}
-	o.lines.emit = func(partial bool, data []byte) { spool.add(o.stream, partial, data, o.now) }
+	o := &Output{spool: spool, stream: stream, mask: MaskStream{masker: masker}}
+	o.lines.emit = func(partial bool, data []byte) {
+		spool.add(&work.Record{Stream: o.stream, Partial: partial, Data: data, Time: o.now})
+	}
 	return o
 }
 
@@ -41,7 +43,7 @@ func (o *Output) Close() error {
 // feed is Write without the Flush.
 func (o *Output) feed(p []byte, now time.Time) {
 	o.now = now
-	o.clear = o.mask.write(o.clear[:0], p)
+	o.clear = o.mask.Write(o.clear[:0], p)
 	o.lines.write(o.clear)
 }
 
@@ -56,7 +58,7 @@ func (o *Output) idle(now time.Time) {
 
 func (o *Output) finish(now time.Time) {
 	o.now = now
-	o.clear = o.mask.finish(o.clear[:0])
+	o.clear = o.mask.Finish(o.clear[:0])
 	o.lines.write(o.clear)
 	o.lines.finish()
 }

@@ -17,9 +17,12 @@ import (
 // fault.Unsupported with code "unknown_operation".
 //
 //	1  hello, start, stop, list, wait, retire; event "spools"
+//	2  start: Spec.Framed
 const (
 	protocolMin = 1
-	protocolMax = 1
+	protocolMax = 2
+
+	protocolFramed = 2 // since which a keeper knows Spec.Framed
 )
 
 // The operations and the one event.

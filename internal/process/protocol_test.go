@@ -162,6 +162,17 @@ func TestNewerKeeper(t *testing.T) {
 	<-served
 }
 
+// A keeper of an earlier version is not given a command whose frames it would take for lines.
+func TestFramedNeedsANewKeeper(t *testing.T) {
+	there, here := net.Pipe()
+	defer there.Close()
+	c := &Client{dialing: make(chan struct{}, 1), conn: &clientConn{conn: here, peer: helloBody{Max: 1, Version: "v1"}, gone: make(chan struct{}), calls: map[uint64]chan frame{}}}
+	err := c.Start(t.Context(), Spec{ID: "a", Framed: true})
+	if !fault.Is(err, fault.Unavailable) || fault.Code(err) != codeTooOld {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestKeeperEndsBadConnections(t *testing.T) {
 	b := newBench(t)
 	hello := map[any]any{2: opHello, 3: map[string]any{"min": 1, "max": 1}}

@@ -23,7 +23,7 @@ var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); retur
 type pump struct {
 	command *command
 	pipe    *pipe
-	out     *Output
+	out     sink
 	quick   int       // reads in a row, each soon after the other
 	last    time.Time // of the last read
 	cutOff  bool      // run ended before the stream did
@@ -32,8 +32,16 @@ type pump struct {
 	limit time.Time // when to stop waiting for the end of the stream; zero is never
 }
 
-func newPump(c *command, from *pipe, out *Output) *pump {
+func newPump(c *command, from *pipe, out sink) *pump {
 	return &pump{command: c, pipe: from, out: out}
+}
+
+// sink makes records of what a pump reads, and keeps them in memory until the spool is flushed.
+type sink interface {
+	feed(p []byte, now time.Time) // the next bytes; not kept
+	pending() bool                // a part of a line waits that idle would give away
+	idle(now time.Time)           // nothing came for a while
+	finish(now time.Time)         // nothing comes any more
 }
 
 // run reads until the stream ends.

@@ -58,6 +58,9 @@ type Spec struct {
 	ExitFile  string `cbor:"exit_file"`
 	// Secrets are values to mask in what it prints.
 	Secrets []string `cbor:"secrets,omitempty"`
+	// Framed says that its standard output is a sequence of frames, as FrameWriter writes them: each becomes a record with the
+	// stream, the Node and the Item that it names. Its standard error is plain lines all the same.
+	Framed bool `cbor:"framed,omitempty"`
 	// Timeout ends the command after that long, StallTimeout after it printed nothing for that long. 0 is never.
 	Timeout      time.Duration `cbor:"timeout,omitempty"`
 	StallTimeout time.Duration `cbor:"stall_timeout,omitempty"`
@@ -112,6 +115,7 @@ const (
 	codeNotKept  = "command_not_kept"
 	codeOrphaned = "command_orphaned"
 	codeDiskFull = "disk_full"
+	codeTooOld   = "keeper_too_old"
 )
 
 // StopMode says how Stop ends a command.

@@ -20,12 +20,15 @@ import (
 //
 //	frame:   length of payload (4 bytes), CRC32C of payload (4), payload
 //	payload: Seq (8), time in Unix nanoseconds (8), stream (1), flags (1), data
+//	         with the flag 2 there are Node (4) and Item (4) before the data: keepers before 2026-12 never set it
 const (
 	spoolMagic   = "LWSPOOL1"
 	frameHead    = 8
 	payloadHead  = 18
+	nodeHead     = 8
 	flagPartial  = 1
-	maxPayload   = payloadHead + work.MaxRecordBytes
+	flagNode     = 2
+	maxPayload   = payloadHead + nodeHead + work.MaxRecordBytes
 	maxFrame     = frameHead + maxPayload
 	spoolBufKeep = 1 << 20 // a larger write buffer is given back after it was written
 )
@@ -159,29 +162,40 @@ func frameSeq(frame []byte) (uint64, bool) {
 // appendFrame encodes one record behind buf.
 func appendFrame(buf []byte, r *work.Record) []byte {
 	start := len(buf)
-	buf = binary.LittleEndian.AppendUint32(buf, uint32(payloadHead+len(r.Data)))
-	buf = append(buf, 0, 0, 0, 0)
+	buf = append(buf, 0, 0, 0, 0, 0, 0, 0, 0)
 	buf = binary.LittleEndian.AppendUint64(buf, r.Seq)
 	buf = binary.LittleEndian.AppendUint64(buf, uint64(r.Time.UnixNano()))
 	var flags byte
 	if r.Partial {
 		flags = flagPartial
 	}
-	buf = append(buf, byte(r.Stream), flags)
+	if r.Node|r.Item != 0 {
+		buf = append(buf, byte(r.Stream), flags|flagNode)
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(r.Node))
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(r.Item))
+	} else {
+		buf = append(buf, byte(r.Stream), flags)
+	}
 	buf = append(buf, r.Data...)
+	binary.LittleEndian.PutUint32(buf[start:], uint32(len(buf)-start-frameHead))
 	binary.LittleEndian.PutUint32(buf[start+4:], crc32.Checksum(buf[start+frameHead:], castagnoli))
 	return buf
 }
 
 // decodePayload is the reverse of appendFrame for a payload whose checksum is right. Data is not copied.
 func decodePayload(p []byte) work.Record {
-	return work.Record{
+	r := work.Record{
 		Seq:     binary.LittleEndian.Uint64(p),
 		Time:    time.Unix(0, int64(binary.LittleEndian.Uint64(p[8:]))).UTC(),
 		Stream:  work.Stream(p[16]),
 		Partial: p[17]&flagPartial != 0,
 		Data:    p[payloadHead:],
 	}
+	if p[17]&flagNode != 0 && len(r.Data) >= nodeHead {
+		r.Node, r.Item = int(binary.LittleEndian.Uint32(r.Data)), int(binary.LittleEndian.Uint32(r.Data[4:]))
+		r.Data = r.Data[nodeHead:]
+	}
+	return r
 }
 
 // Append gives the record its Seq and writes it to the file at once. Data longer than
@@ -189,18 +203,19 @@ func decodePayload(p []byte) work.Record {
 // stays in memory and goes out with the next Append, Flush or Close.
 func (s *Spool) Append(stream work.Stream, partial bool, data []byte, at time.Time) error {
 	for len(data) > work.MaxRecordBytes {
-		s.add(stream, true, data[:work.MaxRecordBytes], at)
+		s.add(&work.Record{Stream: stream, Partial: true, Data: data[:work.MaxRecordBytes], Time: at})
 		data = data[work.MaxRecordBytes:]
 	}
-	s.add(stream, partial, data, at)
+	s.add(&work.Record{Stream: stream, Partial: partial, Data: data, Time: at})
 	return s.Flush()
 }
 
 // add gives the record its Seq and keeps it in memory until the next Flush.
-func (s *Spool) add(stream work.Stream, partial bool, data []byte, at time.Time) {
+func (s *Spool) add(r *work.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.buf = appendFrame(s.buf, &work.Record{Seq: s.next, Time: at, Stream: stream, Partial: partial, Data: data})
+	r.Seq = s.next
+	s.buf = appendFrame(s.buf, r)
 	s.next++
 }
 

@@ -75,7 +75,7 @@ func sameRecords(t *testing.T, got, want []work.Record) {
 	}
 	for i := range want {
 		g, w := got[i], want[i]
-		if g.Seq != w.Seq || !g.Time.Equal(w.Time) || g.Stream != w.Stream || g.Partial != w.Partial || !bytes.Equal(g.Data, w.Data) {
+		if g.Seq != w.Seq || !g.Time.Equal(w.Time) || g.Stream != w.Stream || g.Partial != w.Partial || g.Node != w.Node || g.Item != w.Item || !bytes.Equal(g.Data, w.Data) {
 			t.Fatalf("record %d is %+v, want %+v", i, g, w)
 		}
 	}

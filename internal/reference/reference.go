@@ -73,9 +73,12 @@ func get(ctx context.Context, text string, services map[string]service) (string,
 	defer cancel()
 	value, err := find(ctx, rest)
 	var form errForm
+	var refused *fault.Fault
 	switch {
 	case errors.As(err, &form):
 		return "", invalid(text, form.Error())
+	case errors.As(err, &refused):
+		return "", refused
 	case err != nil:
 		return "", fault.New(fault.Unavailable, "reference_unavailable", "the reference %s cannot be had: %s", text, brief(err))
 	case len(value) > maxBytes || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
@@ -120,13 +123,16 @@ func variable(_ context.Context, name string) (string, error) {
 	return value, nil
 }
 
-func command(ctx context.Context, line string) (string, error) {
+func command(ctx context.Context, line string) (string, error) { return commandWith(ctx, line, nil) }
+
+// commandWith runs a program with an environment; nil is that of this process.
+func commandWith(ctx context.Context, line string, environ []string) (string, error) {
 	argv := strings.Fields(line)
 	if len(argv) == 0 {
 		return "", errForm("it names no program")
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay, cmd.Env = time.Second, environ
 	out := &bounded{}
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil { // what it printed may hold the value

@@ -34,7 +34,7 @@ func (r *Runner) approve(st *step, w engine.Workspace) (engine.Workspace, error)
 		return w, nil
 	}
 	scripts := foreignHooks(st, w.Spec)
-	if st.kind == work.StepRun && w.Spec.Script != nil {
+	if (st.kind == work.StepRun || st.kind == work.StepDiscover) && w.Spec.Script != nil {
 		text, err := scriptText(st, w)
 		if err != nil {
 			return w, err

@@ -11,7 +11,6 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
-	"legwork/internal/engine/script"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/source"
@@ -114,6 +113,11 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 	r.mu.Lock()
 	dir, commit := j.source, j.commit
 	r.mu.Unlock()
+	if dir == "" && spec.NodeSource != nil && st.index == 0 { // it has none
+		if dir, err = j.emptyFolder(); err != nil {
+			return nil, engine.Workspace{}, err
+		}
+	}
 	if dir == "" {
 		return nil, engine.Workspace{}, fault.New(fault.Conflict, "no_source", "the source of this Job is not on this host").
 			WithHint("run the Job again")
@@ -139,7 +143,7 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 func (r *Runner) hooks(ctx context.Context, st *step, w engine.Workspace, phase catalog.HookPhase) (*work.StepResult, error) {
 	for n, h := range hooksOf(w.Spec, st.kind, phase) {
 		name := hookName(phase, n)
-		c, err := script.ShellCommand(h.Shell, h.Script, st.path+"."+name+".sh")
+		c, err := engine.ShellCommand(h.Shell, h.Script, st.path+"."+name+".sh")
 		if err != nil {
 			return nil, err
 		}
@@ -250,7 +254,7 @@ func (r *Runner) startAndWait(ctx context.Context, st *step, name string, spec p
 	mode, end := st.mustEnd() // a cancel may have come before there was something to stop
 	r.mu.Unlock()
 	if end {
-		r.stopCommand(spec.ID, mode)
+		r.stopStep(st, spec.ID, mode)
 	}
 	if attached {
 		r.askBlocked(st, keeper, spec.ID)
@@ -277,7 +281,7 @@ func (r *Runner) claimCommand(ctx context.Context, st *step, name, id string, at
 		return context.Cause(ctx)
 	}
 	st.command = id
-	st.main = st.main || name == mainCommand
+	st.main = st.main || name == mainCommand || st.kind == work.StepRound
 	return nil
 }
 
@@ -291,6 +295,15 @@ func (r *Runner) orLeaving(err error) error {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// stopStep ends the command that is under way in a Step.
+func (r *Runner) stopStep(st *step, id string, mode process.StopMode) {
+	if st.kind == work.StepRound {
+		r.stopRound(st, id, mode)
+		return
+	}
+	r.stopCommand(id, mode)
 }
 
 func (r *Runner) stopCommand(id string, mode process.StopMode) {
@@ -329,8 +342,8 @@ func commandName(name string) string {
 }
 
 func hostLost(kind work.StepKind) error {
-	return fault.New(fault.Failed, "host_lost", "%s was cut off on its host, and nobody knows how far it came", kind).
-		WithHint("the host was restarted or its processes were killed; a new plan shows what is left to do")
+	return fault.New(fault.Failed, "host_lost", "%s was cut off on its host, and nobody knows how far it came", wordOf(kind)).
+		WithHint("the host was restarted or its processes were killed; %s", work.LookAgain(kind))
 }
 
 // normal gives the exit as the engines know it. A command that was asked to end and ended well all
@@ -379,11 +392,11 @@ func (r *Runner) settleCommand(st *step, name, id string) (process.Exit, error) 
 	st.ship.follow(keeper)
 	r.mu.Lock()
 	st.command = id
-	st.main = st.main || name == mainCommand
+	st.main = st.main || name == mainCommand || st.kind == work.StepRound
 	mode, end := st.mustEnd()
 	r.mu.Unlock()
 	if end {
-		r.stopCommand(id, mode)
+		r.stopStep(st, id, mode)
 	}
 	exit, err := keeper.Wait(r.life, id, st.path+"."+name+".exit")
 	return exit, r.orLeaving(err)

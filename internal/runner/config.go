@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -20,11 +22,15 @@ type Config struct {
 	ClientID       string // without the Organization's id
 	ClientSecret   string
 	CurrentSecret  func() string `json:"-"` // the client secret at this moment, where it can change; nil means ClientSecret
+	// Looks anew at where the client secret comes from, and gives what is there; it is asked when a login was refused. nil means CurrentSecret.
+	RereadSecret func(context.Context) string `json:"-"`
 
-	WorkingDirectory string   // absolute; made when missing
-	TempDirectory    string   // absolute; scratch folders of Jobs
-	EnginePaths      []string // searched before PATH
-	Capacity         int      // Jobs at once; 0 means 10
+	WorkingDirectory string        // absolute; made when missing
+	TempDirectory    string        // absolute; scratch folders of Jobs
+	EnginePaths      []string      // searched before PATH
+	Capacity         int           // Jobs at once; 0 means 10
+	OneOff           bool          // take one Job, and end when it is over; Capacity is 1
+	DrainTimeout     time.Duration // after which Jobs that hold up a drain are canceled; 0 means never
 	Labels           map[string]string
 	Environ          []string // base environment of commands; the Runner's own settings are taken out
 
@@ -36,6 +42,7 @@ type Config struct {
 
 	Engines engine.Set
 	Fetch   source.Limits  // zero means the defaults of package source
+	Round   []string       // command line of an executor of Rounds, which the Round's file follows; nil means this program's `runner round`
 	Keeper  process.Launch // starts `legwork runner keep` for WorkingDirectory/keeper
 	Version string
 	Log     *slog.Logger // without a category: each part adds its own, see CategoryKey
@@ -64,17 +71,27 @@ func (c Config) withDefaults() Config {
 	if c.Capacity <= 0 {
 		c.Capacity = 10
 	}
+	if c.OneOff {
+		c.Capacity = 1
+	}
 	if c.LogStream.BatchSizeLimit <= 0 {
 		c.LogStream.BatchSizeLimit = 50
 	}
 	if c.LogStream.Period <= 0 {
 		c.LogStream.Period = 5 * time.Second
 	}
+	if self, err := os.Executable(); err == nil && len(c.Round) == 0 {
+		c.Round = []string{self, "runner", "round"}
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.CurrentSecret == nil {
 		c.CurrentSecret = func() string { return c.ClientSecret }
+	}
+	if c.RereadSecret == nil {
+		current := c.CurrentSecret
+		c.RereadSecret = func(context.Context) string { return current() }
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -74,11 +75,11 @@ func TestPace(t *testing.T) {
 		lost := errors.New("connection lost")
 		for i := range 20 {
 			wait, final := p.next(lost, false, time.Second)
-			if most := min(firstWait<<min(i, 10), lastWait); final != nil || wait < most/2 || wait > most {
+			if most := min(wire.FirstWait<<min(i, 10), wire.LastWait); final != nil || wait < most/2 || wait > most {
 				t.Fatalf("try %d: %v %v", i, wait, final)
 			}
 		}
-		if wait, _ := p.next(lost, true, time.Hour); wait > firstWait {
+		if wait, _ := p.next(lost, true, time.Hour); wait > wire.FirstWait {
 			t.Errorf("after a long Session: %v", wait)
 		}
 		rival := &wire.CloseError{Code: wire.CloseDuplicate}
@@ -125,4 +126,48 @@ func TestServerThatAnsweredIsTriedAgain(t *testing.T) {
 	s.wait("a Session", func() bool { return s.conn != nil })
 	s.cut()
 	r.leave(t)
+}
+
+// TestARotatedSecretIsTakenAtOnce: the old secret ended, and the new one lies where the old one did.
+func TestARotatedSecretIsTakenAtOnce(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	cfg.ClientSecret = "what was there at the start"
+	var looks atomic.Int32
+	cfg.RereadSecret = func(context.Context) string {
+		looks.Add(1)
+		return s.secret
+	}
+	r := start(t, cfg)
+	s.wait("a Session", func() bool { return s.conn != nil })
+	r.leave(t)
+	if looks.Load() != 1 {
+		t.Errorf("looked %d times", looks.Load())
+	}
+}
+
+// TestARefusedLoginIsTriedForAWhile where the Server knew the Runner.
+func TestARefusedLoginIsTriedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := fault.New(fault.Unauthenticated, "login_refused", "x")
+		if _, final := new(pace).next(refused, false, 0); final == nil {
+			t.Error("one that was never known goes on")
+		}
+		p := pace{known: true}
+		began := time.Now()
+		for tries := 0; ; tries++ {
+			wait, final := p.next(refused, false, 0)
+			if final != nil {
+				if lasted := time.Since(began); lasted < 15*time.Minute || lasted > 16*time.Minute || tries > 100 {
+					t.Errorf("gave up after %v and %d tries", lasted, tries)
+				}
+				break
+			}
+			time.Sleep(wait)
+		}
+		_, _ = p.next(errors.New("lost"), true, time.Hour)
+		if _, final := p.next(refused, false, 0); final != nil {
+			t.Error("a welcome does not begin it anew")
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -47,12 +48,14 @@ type step struct {
 	index    int
 	kind     work.StepKind
 	changing bool
-	path     string // how the names of its files begin
-	resumed  bool   // an earlier process began it
+	path     string      // how the names of its files begin
+	resumed  bool        // an earlier process began it
+	round    *work.Round // of a Part
 	ship     *shipper
 	spool    *process.Spool // open while the Runner itself writes; of the goroutine that performs
 
 	started time.Time
+	commit  string // of a Part's Round: what was fetched for it
 	running bool
 	main    bool   // the engine's command was begun, not only a Hook
 	command string // id of the keeper's command under way
@@ -76,6 +79,14 @@ func (r *Runner) newStep(j *job, index int) *step {
 	st.ship = newShipper(r, st)
 	j.steps[index] = st
 	return st
+}
+
+// other says in a sentence what a Step waits for that finds its lane taken.
+func (j *job) other() string {
+	if j.Parent != "" {
+		return "an earlier Attempt of this Part"
+	}
+	return "another Job of this Module"
 }
 
 // unfinished tells whether an earlier process began the Step and nobody has gone on with it. The
@@ -139,18 +150,19 @@ func (r *Runner) loadJournal() error {
 				continue
 			}
 			st := r.newStep(j, index)
-			st.resumed, st.started = true, s.begun.Started
+			st.resumed, st.started, st.round = true, s.begun.Started, s.begun.Round
 			if s.result != nil {
 				result := s.result.Result
 				st.result = &result
 				if s.result.Dir != "" {
-					j.source, j.commit = s.result.Dir, result.Commit
+					j.source, j.commit = s.result.Dir, cmp.Or(result.Commit, s.result.Commit)
 				}
 			}
 		}
 		r.jobs[j.ref()] = j
 		r.home.holdScratch(j.Scratch)
 		r.jobLog.Info("Job found in the journal", "job", j.Job, "attempt", j.Attempt, "module", j.Module, "step", j.last())
+		r.spend()
 	}
 	return nil
 }
@@ -185,13 +197,13 @@ func (r *Runner) blameStop(st *step, result *work.StepResult) {
 	if !stopped || result.Status != work.StepCanceled {
 		return
 	}
-	f := &work.Failure{Code: "runner_stopped", Hint: "run the Job again"}
+	f := &work.Failure{Code: work.RunnerStopped, Hint: "run the Job again"}
 	f.Message = "the Runner was stopped before " + string(st.kind) + " began"
 	if began {
 		f.Message = "the Runner was stopped while " + string(st.kind) + " ran"
 	}
 	if began && st.changing {
-		f.Hint = "it may have changed something: a new plan shows what is left to do"
+		f.Hint = "it may have changed something: " + work.LookAgain(st.kind)
 	}
 	result.Failure = f
 }
@@ -224,6 +236,9 @@ func (r *Runner) setFate(j *job, to fate) {
 func (r *Runner) endSteps(j *job) {
 	for _, st := range j.steps {
 		mode, end := st.mustEnd()
+		if st.running {
+			r.askRound(st)
+		}
 		if !end || !st.running {
 			continue
 		}
@@ -231,7 +246,7 @@ func (r *Runner) endSteps(j *job) {
 			st.stop(errCanceled)
 		}
 		if id := st.command; id != "" {
-			r.spawn(func() { r.stopCommand(id, mode) })
+			r.spawn(func() { r.stopStep(st, id, mode) })
 		}
 	}
 }

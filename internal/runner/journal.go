@@ -36,32 +36,52 @@ type facts struct {
 	ModuleID string          `json:"module_id"`
 	Steps    []work.StepKind `json:"steps"`
 	Changing []bool          `json:"changing"`
-	Scratch  int             `json:"scratch"` // number of its scratch folder
+	Scratch  int             `json:"scratch"`          // number of its scratch folder
+	Parent   string          `json:"parent,omitempty"` // of a Part: the Runbook Job
+	Part     int             `json:"part,omitempty"`   // and its number there
 }
 
 // begunNote says that a Step has begun.
 type begunNote struct {
 	Step    int       `json:"step"`
 	Started time.Time `json:"started"`
+	// Round is what a Step of a Part is to do: the Server says it once.
+	Round *work.Round `json:"round,omitempty"`
 }
 
 // resultNote says how a Step ended.
 type resultNote struct {
 	Step   int             `json:"step"`
 	Result work.StepResult `json:"result"`
-	Dir    string          `json:"dir,omitempty"` // of fetch: where the source is
+	Dir    string          `json:"dir,omitempty"` // of fetch, and of a Part's first Round: where the source is
+	Commit string          `json:"commit,omitempty"`
 }
 
 func factsOf(ref wire.Ref, spec *work.Spec) facts {
-	return facts{Job: ref.Job, Attempt: ref.Attempt, Number: spec.Number, Module: spec.Module,
+	f := facts{Job: ref.Job, Attempt: ref.Attempt, Number: spec.Number, Module: spec.Module,
 		ModuleID: spec.ModuleID, Steps: spec.Steps, Changing: spec.Changing}
+	if spec.Run != nil {
+		f.Parent, f.Part = spec.Run.Parent, spec.Run.Part
+	}
+	return f
+}
+
+// lane names what only one Step at a time may work on: a Module, a Part, or else the Job itself.
+func (f facts) lane() string {
+	switch {
+	case f.ModuleID != "":
+		return f.ModuleID
+	case f.Parent != "":
+		return fmt.Sprintf("%s/%d", f.Parent, f.Part)
+	}
+	return f.Job
 }
 
 func (f facts) ref() wire.Ref { return wire.Ref{Job: f.Job, Attempt: f.Attempt} }
 
 // check tells whether the facts can be used; they come from a file.
 func (f facts) check() error {
-	if f.Job == "" || f.ModuleID == "" || len(f.Steps) != len(f.Changing) {
+	if f.Job == "" || len(f.Steps) != len(f.Changing) {
 		return errors.New("the journal is incomplete")
 	}
 	return nil

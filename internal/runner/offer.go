@@ -7,6 +7,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/wire"
+	"legwork/internal/work"
 )
 
 // The codes of a Refuse.
@@ -53,7 +54,7 @@ func (r *Runner) answer(m *wire.Offer) wire.Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.draining || r.resting:
+	case r.ends() || r.resting:
 		return refuse(m.Ref, refusedDraining, "this Instance takes no further Jobs")
 	case r.free(now) <= 0:
 		return refuse(m.Ref, refusedBusy, "every place of this Instance is taken")
@@ -67,12 +68,18 @@ func (r *Runner) onRunStep(l *link, m *wire.RunStep) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.reserved, m.Ref)
+	asModule(m.Spec)
 	j := r.jobs[m.Ref]
+	if j == nil && m.Spec != nil && r.spent {
+		l.send(refuse(m.Ref, refusedDraining, "this Instance takes one Job, and had it"))
+		return
+	}
 	if j == nil && m.Spec != nil {
 		j = r.newJob(factsOf(m.Ref, m.Spec))
 		r.jobs[m.Ref] = j
 		r.supersedeOlder(m.Ref)
 		r.jobLog.Info("Job taken", "job", j.Job, "number", j.Number, "attempt", j.Attempt, "module", j.Module)
+		r.spend()
 	}
 	if j != nil && m.Spec != nil {
 		j.spec = m.Spec
@@ -89,8 +96,18 @@ func (r *Runner) onRunStep(l *link, m *wire.RunStep) {
 		if r.ending != "" {
 			r.stopJob(j, r.ending)
 		}
-		r.beginOnce(j, m.Step)
+		r.beginOnce(j, m.Step, m.Round)
 	}
+}
+
+// spend notes that a Runner that takes one Job has it. The caller holds mu.
+func (r *Runner) spend() {
+	if !r.cfg.OneOff || r.spent {
+		return
+	}
+	r.spent = true
+	r.log.Info("this process takes one Job and has it: it ends when the Job is over")
+	r.announce()
 }
 
 // supersedeOlder ends earlier Attempts of the same Job. The caller holds mu.
@@ -104,11 +121,13 @@ func (r *Runner) supersedeOlder(ref wire.Ref) {
 
 // beginOnce begins a Step, goes on with one that an earlier process began, or sends the result of one
 // that is over. The caller holds mu.
-func (r *Runner) beginOnce(j *job, index int) {
+func (r *Runner) beginOnce(j *job, index int, round *work.Round) {
 	st := j.steps[index]
 	switch {
 	case st == nil:
-		r.begin(r.newStep(j, index))
+		st = r.newStep(j, index)
+		st.round = round
+		r.begin(st)
 	case st.running:
 	case st.result == nil:
 		r.begin(st)

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"legwork/internal/fault"
@@ -10,35 +9,32 @@ import (
 	"legwork/internal/work"
 )
 
-// The pace of connecting again: the wait doubles from the first to the last, and is anything between
-// its half and itself, so that a thousand Runners do not come back at once.
-const (
-	firstWait = 500 * time.Millisecond
-	lastWait  = 10 * time.Second // a network that was mended is used soon
-)
+// refusedPatience is how long a Runner whose Server knew it goes on trying when logins are refused: time to bring the new secret to
+// the host, or for a Server that was restored from a backup to be mended. Its Jobs and their results would be the price of ending at once.
+const refusedPatience = 15 * time.Minute
 
 // pace decides what follows the end of a Session.
 type pace struct {
-	failures int
-	known    bool      // this Server has given this Runner a token or a welcome before
-	rivals   time.Time // since when another process holds the Instance's name
-	logins   int       // tokens refused in a row
+	backoff wire.Backoff
+	known   bool      // this Server has given this Runner a token or a welcome before
+	rivals  time.Time // since when another process holds the Instance's name
+	logins  int       // tokens refused in a row
+	refused time.Time // since when logins are refused; zero: they are not
 }
 
 // next returns how long to wait, or the fault with which to give up.
 func (p *pace) next(err error, welcomed bool, lasted time.Duration) (time.Duration, *fault.Fault) {
 	if welcomed {
-		p.known, p.rivals, p.logins = true, time.Time{}, 0
-		if lasted > lastWait {
-			p.failures = 0
-		}
+		p.known, p.rivals, p.logins, p.refused = true, time.Time{}, 0, time.Time{}
+		p.backoff.Lasted(lasted)
 	}
 	if final := p.final(err, time.Now()); final != nil {
 		return 0, final
 	}
-	wait := min(firstWait<<min(p.failures, 10), lastWait)
-	p.failures++
-	return wait/2 + rand.N(wait/2+1), nil
+	if fault.Is(err, fault.Unauthenticated) {
+		return 3 * p.backoff.Next(), nil // the Server slows down an address from which too many wrong secrets come
+	}
+	return p.backoff.Next(), nil
 }
 
 // final gives the fault for errors that trying again does not heal.
@@ -50,6 +46,13 @@ func (p *pace) final(err error, now time.Time) *fault.Fault {
 	p.rivals = time.Time{}
 	f := fault.Of(err)
 	switch {
+	case f.Kind == fault.Unauthenticated && p.known:
+		if p.refused.IsZero() {
+			p.refused = now
+		}
+		if now.Sub(p.refused) > refusedPatience {
+			return f
+		}
 	case f.Kind == fault.Unauthenticated, f.Kind == fault.Forbidden, f.Kind == fault.Invalid, f.Kind == fault.NotFound:
 		return f
 	case (f.Code == wire.NotLegwork || f.Code == wire.WrongScheme) && !p.known: // a Server that was there may be behind a proxy that has lost it
@@ -65,7 +68,7 @@ func (p *pace) closed(err *wire.CloseError, now time.Time) *fault.Fault {
 		if p.rivals.IsZero() {
 			p.rivals = now
 		}
-		if now.Sub(p.rivals) > work.DefaultLease+lastWait {
+		if now.Sub(p.rivals) > work.DefaultLease+wire.LastWait {
 			return err.Fault()
 		}
 	case wire.CloseUnauthorized:

@@ -2,13 +2,13 @@ package runner
 
 import (
 	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/runbook"
 	"legwork/internal/work"
 )
 
@@ -18,13 +18,24 @@ type Policy struct {
 	Sources         []string         // globs over the URLs of git sources, and InlineSource; nil means all
 	Shells          []string         // of Hooks and scripts; nil means all
 	NoInlineScripts bool             // scripts are files of the source: no script text and no Hook of the Server's
+	References      *References      // of Secrets; nil means all
 }
 
 // InlineSource stands in Policy.Sources for whatever the Server sends the content of: inline sources and Extra files.
 const InlineSource = "inline"
 
-// check returns nil when a Job may be executed here, else a fault.Forbidden with code policy_refused.
-func (p Policy) check(spec *work.Spec) error {
+// check returns nil when a Step may be executed here, else a fault.Forbidden with code policy_refused. What is looked at follows from what the
+// Step does, not from what stands in the Spec: a part of it that is not for this Step is refused, whatever the policy says.
+func (p Policy) check(kind work.StepKind, spec *work.Spec) error {
+	if err := unmixed(kind, spec); err != nil {
+		return err
+	}
+	switch kind {
+	case work.StepRound:
+		return p.checkRun(spec)
+	case work.StepListSecrets:
+		return nil // bounded by References
+	}
 	if len(p.Engines) > 0 && !slices.Contains(p.Engines, spec.Engine) {
 		return refused("AllowedEngines", "the engine %.100q is not allowed", spec.Engine)
 	}
@@ -38,6 +49,75 @@ func (p Policy) check(spec *work.Spec) error {
 		return refused("NoInlineScripts", "the Hook %.20s %.40s is a text of the Module", spec.Hooks[0].Phase, spec.Hooks[0].Task)
 	}
 	return p.checkShells(spec)
+}
+
+// unmixed refuses a Spec that holds what belongs to Steps of another kind.
+func unmixed(kind work.StepKind, spec *work.Spec) error {
+	round, list := kind == work.StepRound, kind == work.StepListSecrets
+	discovers := kind == work.StepDiscover || kind == work.StepFetch
+	for _, part := range []struct {
+		what       string
+		there, own bool
+	}{
+		{"a Round", spec.Run != nil, round},
+		{"a place of Secrets", spec.Where != "", list},
+		{"a Node source", spec.NodeSource != nil, discovers},
+		{"a script", spec.Script != nil, !round && !list},
+		{"Hooks", len(spec.Hooks) > 0, !round && !list},
+	} {
+		if part.there && !part.own {
+			return fault.New(fault.Forbidden, "policy_refused", "the Job came with %s, which its step %.40s does not have", part.what, kind).
+				WithHint("the Server and this Runner may be of versions that do not fit; if they are the same, have the Server looked at")
+		}
+	}
+	return nil
+}
+
+// checkRun is check for a Part: all its Items are looked at before the first of them is done.
+func (p Policy) checkRun(spec *work.Spec) error {
+	if spec.Run == nil {
+		return nil // which cannot be performed
+	}
+	if err := p.checkSource(spec); err != nil {
+		return err
+	}
+	for _, item := range spec.Run.Items {
+		needs := runbookEngine
+		if item.Step.Ansible != nil {
+			needs = ansibleEngine
+		}
+		own := item.Kind != runbook.ModuleItem && item.Kind != runbook.ApprovalItem // those are the Server's
+		if own && len(p.Engines) > 0 && !slices.Contains(p.Engines, needs) {
+			return refused("AllowedEngines", "the engine %s is not allowed, and the step %.100q needs it", needs, item.Name)
+		}
+		for _, s := range itemScripts(item.Step) {
+			if p.NoInlineScripts && s.Run != "" {
+				return refused("NoInlineScripts", "the step %.100q has a command or a script that is a text of the Runbook, not a file of its source", item.Name)
+			}
+			if err := p.checkInterpreter(item.Name, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkInterpreter looks at what would read a script. What the first line of a file names is known too late: such a file has to
+// be declared with its interpreter.
+func (p Policy) checkInterpreter(step string, s catalog.StepScript) error {
+	if len(p.Shells) == 0 {
+		return nil
+	}
+	argv := runbook.Interpreter(s)
+	if argv == nil {
+		return refused("AllowedShells", "the script of the step %.100q does not declare its interpreter", step)
+	}
+	if !slices.Contains(p.Shells, argv[0]) && !slices.ContainsFunc([]string{"/bin/", "/usr/bin/"}, func(dir string) bool {
+		return slices.Contains(p.Shells, strings.TrimPrefix(argv[0], dir))
+	}) {
+		return refused("AllowedShells", "the interpreter %.100q of the step %.100q is not allowed", argv[0], step)
+	}
+	return nil
 }
 
 func refused(rule, format string, args ...any) *fault.Fault {
@@ -146,7 +226,11 @@ func globs(glob string) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// ValidGlob tells whether a text can stand in Policy.Sources: it begins with something fixed.
+// ValidGlob tells whether a text can stand in Policy.Sources: it begins with something fixed, and a URL can match it.
 func ValidGlob(glob string) bool {
-	return glob == InlineSource || glob == "**" || (glob != "" && !strings.ContainsAny(glob[:1], "*?") && path.Clean(glob) != ".")
+	if glob == InlineSource || glob == "**" {
+		return true
+	}
+	place := strings.Contains(glob, ":") || strings.Contains(glob, "**") // every URL has a colon
+	return glob != "" && place && !strings.ContainsAny(glob[:1], "*?") && strings.Count(glob, "[") == strings.Count(glob, "]")
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,9 +45,63 @@ func TestPolicy(t *testing.T) {
 		"script file":        {Policy{NoInlineScripts: true}, git(url), ""},
 		"Hook, none allowed": {Policy{NoInlineScripts: true}, with(git(url), hook), "NoInlineScripts"},
 	} {
-		err := c.policy.check(c.spec)
+		err := c.policy.check(work.StepRun, c.spec)
 		if (err == nil) != (c.rule == "") || err != nil && (faultOf(err).Code != "policy_refused" || !strings.Contains(faultOf(err).Message, "Policy."+c.rule)) {
 			t.Errorf("%s: got %v, want %q", name, err, c.rule)
+		}
+	}
+}
+
+// TestPolicyLooksAtWhatTheStepDoes has a Spec bear what belongs to Steps of another kind: the policy is not turned away by it.
+func TestPolicyLooksAtWhatTheStepDoes(t *testing.T) {
+	forbidden := func() *work.Spec { // by engine, source, shell, and as a text of the Server
+		spec := scriptSpec("x", false)
+		spec.Engine = catalog.Terraform
+		spec.Hooks = []catalog.Hook{{Task: "apply", Phase: catalog.Before, Script: "x"}}
+		return spec
+	}
+	run := func(sp *work.Spec) { sp.Run = &work.RunSpec{} }
+	where := func(sp *work.Spec) { sp.Where = "file:///etc" }
+	source := func(sp *work.Spec) { sp.NodeSource = &catalog.NodeSourceSpec{} }
+	hook := func(sp *work.Spec) { sp.Hooks = []catalog.Hook{{Task: "round", Phase: catalog.Before, Script: "x"}} }
+	script := func(sp *work.Spec) { sp.Script = &catalog.ScriptSpec{Run: "x"} }
+	policies := map[string]Policy{"none": {}, "engines": {Engines: []catalog.Engine{catalog.Script}}, "sources": {Sources: []string{"https://git.example.com/**"}},
+		"shells": {Shells: []string{"sh"}}, "scripts": {NoInlineScripts: true}}
+	kinds := []work.StepKind{work.StepFetch, work.StepInit, work.StepValidate, work.StepPlan, work.StepPlanDestroy, work.StepApply, work.StepDestroy, work.StepOutput, work.StepRun}
+	own := []work.StepKind{work.StepRound, work.StepListSecrets, work.StepDiscover}
+	for name, c := range map[string]struct {
+		part  func(*work.Spec)
+		right []work.StepKind // the Steps that it belongs to
+	}{
+		"Run": {run, []work.StepKind{work.StepRound}}, "Where": {where, []work.StepKind{work.StepListSecrets}},
+		"NodeSource": {source, []work.StepKind{work.StepDiscover, work.StepFetch}}, "Hooks": {hook, append(kinds, work.StepDiscover)},
+		"Script": {script, append(kinds, work.StepDiscover)},
+	} {
+		for _, kind := range append(kinds, own...) {
+			for which, policy := range policies {
+				if slices.Contains(c.right, kind) {
+					continue
+				}
+				spec := &work.Spec{Engine: catalog.Script}
+				c.part(spec)
+				if err := policy.check(kind, spec); err == nil || faultOf(err).Code != "policy_refused" {
+					t.Errorf("%s in a step %s, policy %s: %v", name, kind, which, err)
+				}
+			}
+		}
+	}
+	for which, policy := range policies {
+		for _, kind := range append(kinds, work.StepDiscover) {
+			if err := policy.check(kind, forbidden()); (err == nil) != (which == "none") {
+				t.Errorf("a step %s, policy %s: %v", kind, which, err)
+			}
+		}
+	}
+	for kind, part := range map[work.StepKind]func(*work.Spec){work.StepRound: run, work.StepListSecrets: where, work.StepDiscover: source, work.StepFetch: source} {
+		spec := &work.Spec{}
+		part(spec)
+		if err := (Policy{}).check(kind, spec); err != nil {
+			t.Errorf("a step %s with what belongs to it: %v", kind, err)
 		}
 	}
 }

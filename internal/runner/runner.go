@@ -15,9 +15,14 @@ import (
 	"legwork/internal/work"
 )
 
-// drainPatience is how long a drained Runner that cannot reach its Server waits to report what is left;
-// the journal keeps it.
-const drainPatience = 30 * time.Second
+const (
+	// drainPatience is how long a drained Runner that cannot reach its Server waits to report what is left; the journal
+	// keeps it. A Server that is there and does not acknowledge the drain is waited for as long.
+	drainPatience = 30 * time.Second
+	// partedPatience is how long a Runner that drains and lost its Session waits for the next one, in which it learns
+	// whether a last Job was bound to it.
+	partedPatience = 5 * time.Second
+)
 
 // Runner is one Runner process. Make one with New; Run it once.
 type Runner struct {
@@ -48,6 +53,12 @@ type Runner struct {
 	reserved map[wire.Ref]time.Time // accepted Offers, until when a place is kept for them
 	link     *link                  // the present Session, nil when there is none
 	draining bool                   // this process is to end
+	spent    bool                   // it was to take one Job, and has it
+	acked    bool                   // the Server knows one of these, and sends no further Job
+	asked    time.Time              // when it was told in the present Session
+	parted   time.Time              // when the last Session ended
+	full     bool                   // the last Heartbeat said that there is no room
+	pulse    chan struct{}          // holds one; asks for a Heartbeat at once
 	resting  bool                   // the Server wants it to take no Job
 	ending   work.CancelMode        // of CancelAll
 	changed  chan struct{}          // holds one; something of the above changed
@@ -62,7 +73,7 @@ func New(cfg Config) *Runner {
 		cfg: cfg, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
 		approver: newApprover(cfg.Approval), tools: newTools(cfg.Engines, cfg.EnginePaths),
 		keeping: make(chan struct{}, 1), life: life, leave: leave,
-		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1),
+		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 	}
 }
 
@@ -103,7 +114,7 @@ func (r *Runner) dismissKeeper() {
 	if r.keeper == nil {
 		return
 	}
-	if r.isDraining() {
+	if r.isEnding() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = r.keeper.Retire(ctx) // it leaves by itself a little later, too
@@ -111,10 +122,21 @@ func (r *Runner) dismissKeeper() {
 	_ = r.keeper.Close()
 }
 
-func (r *Runner) isDraining() bool {
+func (r *Runner) isEnding() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.draining
+	return r.ends()
+}
+
+// ends tells whether the Runner takes no further Job and ends after those at hand. The caller holds mu.
+func (r *Runner) ends() bool { return r.draining || r.spent }
+
+// announce tells the Server so. It answers when it is sure that no further Job comes. The caller holds mu.
+func (r *Runner) announce() {
+	if r.link != nil {
+		r.asked = time.Now()
+		r.link.send(&wire.Draining{})
+	}
 }
 
 // warmKeeper has the keeper there before the first Job needs it, once a Server has taken the Runner.
@@ -128,23 +150,34 @@ func (r *Runner) warmKeeper() {
 func (r *Runner) spawn(f func()) { r.tasks.Go(f) }
 
 // Drain has the Runner take no further Job and Run return when the Jobs at hand are over. A Job that
-// waits for an approval is not waited for: the journal keeps it. Safe to call again.
+// waits for an approval is not waited for: the journal keeps it. Jobs that still run after Config.DrainTimeout are
+// canceled gracefully. Safe to call again.
 func (r *Runner) Drain() {
 	r.mu.Lock()
 	again := r.draining
 	r.draining = true
+	if !again {
+		r.announce()
+	}
 	r.mu.Unlock()
 	if again {
 		return
 	}
 	r.log.Info("draining: no further Jobs are taken")
-	r.send(&wire.Draining{})
+	if limit := r.cfg.DrainTimeout; limit > 0 {
+		late := time.AfterFunc(limit, func() {
+			r.log.Warn("the time to drain is over: Jobs that still run are canceled", "drain_timeout", limit)
+			r.CancelAll(work.Graceful)
+		})
+		context.AfterFunc(r.life, func() { late.Stop() })
+	}
 	r.kick()
 }
 
 // CancelAll drains, and ends the Steps under way: Graceful or Kill.
 func (r *Runner) CancelAll(mode work.CancelMode) {
 	r.Drain()
+	r.log.Info("Jobs under way are canceled", "mode", mode)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ending = mode
@@ -173,12 +206,26 @@ func (r *Runner) send(m wire.Message) {
 	}
 }
 
-// drained tells whether a draining Runner has nothing left to do.
+// sure tells whether no further Job can come: the Server said so, or there is none to ask. The caller holds mu.
+func (r *Runner) sure(now time.Time) bool {
+	switch {
+	case r.acked:
+		return true
+	case r.link != nil:
+		return now.Sub(r.asked) > drainPatience
+	}
+	return now.Sub(r.parted) > partedPatience
+}
+
+// drained tells whether a Runner that is to end has nothing left to do.
 func (r *Runner) drained(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.draining {
+	if !r.ends() || !r.sure(now) {
 		return false
+	}
+	if !r.draining {
+		return len(r.jobs) == 0 // its one Job is over for the Server, too
 	}
 	for _, j := range r.jobs {
 		if j.holdsPlace(now) {
@@ -260,10 +307,25 @@ func (r *Runner) watchDrain(ctx context.Context, stop context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		}
+		r.tellRoom(time.Now())
 		if r.drained(time.Now()) {
 			r.log.Info("drained")
 			stop(errDrained)
 			return
 		}
+	}
+}
+
+// tellRoom has a Heartbeat sent at once when the last one said that there is no room and now there is.
+func (r *Runner) tellRoom(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.full || r.free(now) <= 0 {
+		return
+	}
+	r.full = false
+	select {
+	case r.pulse <- struct{}{}:
+	default:
 	}
 }

@@ -86,7 +86,6 @@ func TestFailures(t *testing.T) {
 		{"hook before", func(sp *work.Spec) { sp.Hooks[0].Script = "exit 9" }, 1, "hook_failed", "Hook before run"},
 		{"hook after", func(sp *work.Spec) { sp.Hooks[1].Script = "exit 9" }, 1, "hook_failed", "Hook after run"},
 		{"no such file", func(sp *work.Spec) { sp.Script = &catalog.ScriptSpec{File: "missing.sh"} }, 1, "script_file", "missing.sh"},
-		{"timeout", func(sp *work.Spec) { sp.Script.Run, sp.StepTimeout = "sleep 60", 300*time.Millisecond }, 1, "step_timeout", "timeout"},
 		{"stall", func(sp *work.Spec) { sp.Script.Run, sp.Stall = "sleep 60", 300*time.Millisecond }, 1, "step_stalled", "printed nothing"},
 		{"bad source", func(sp *work.Spec) { sp.Source.Files = nil }, 0, "bad_source", "fetch failed: "},
 		{"unknown engine", func(sp *work.Spec) { sp.Engine = "cobol" }, 1, "engine_missing", "cobol"},
@@ -108,6 +107,27 @@ func TestFailures(t *testing.T) {
 				t.Errorf("log says %q", got)
 			}
 		})
+	}
+}
+
+// TestStepTimeout: the timeout is each Step's own. It is given after the fetch, which may take its time here.
+func TestStepTimeout(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	job, spec := ref("job-1", 1), scriptSpec("sleep 60", false)
+	s.begin(job, spec, 0)
+	if got := s.result(job, 0); got.Status != work.StepSucceeded {
+		t.Fatalf("fetch: %+v %+v", got, got.Failure)
+	}
+	timed := *spec
+	timed.StepTimeout = 300 * time.Millisecond
+	s.send(&wire.RunStep{Ref: job, Step: 1, Spec: &timed, Watch: true})
+	got := s.result(job, 1)
+	if got.Status != work.StepFailed || got.Failure == nil || got.Failure.Code != "step_timeout" {
+		t.Fatalf("got %+v %+v", got, got.Failure)
+	}
+	if got := s.text(job, 1, work.System); !strings.Contains(got, "timeout") {
+		t.Errorf("log says %q", got)
 	}
 }
 
@@ -336,7 +356,7 @@ func TestCancelAll(t *testing.T) {
 	}
 	r.done <- nil
 	got := s.result(job, 1)
-	if f := got.Failure; got.Status != work.StepCanceled || f.Code != "runner_stopped" || f.Message != "the Runner was stopped while run ran" || !strings.Contains(f.Hint, "new plan") {
+	if f := got.Failure; got.Status != work.StepCanceled || f.Code != "runner_stopped" || f.Message != "the Runner was stopped while run ran" || !strings.Contains(f.Hint, "what the script has done") {
 		t.Errorf("got %+v %+v", got, got.Failure)
 	}
 	if log := s.text(job, 1, work.System); !strings.Contains(log, "the Runner was stopped") {

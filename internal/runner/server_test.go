@@ -22,20 +22,21 @@ type fakeServer struct {
 	http   *httptest.Server
 	secret string
 
-	mu       sync.Mutex
-	changed  *sync.Cond
-	conn     *wire.Conn
-	hellos   []*wire.Hello
-	got      []wire.Message // all but log batches and heartbeats
-	beats    []*wire.Heartbeat
-	jobs     map[wire.Ref]*fakeJob
-	batches  int
-	holdAcks bool
-	mute     bool // StepFinished is not answered
-	refuse   *wire.CloseError
-	verdict  func(wire.Held) wire.Verdict
-	closing  sync.WaitGroup
-	finished func(*wire.StepFinished) // drives a benchmark, under the lock
+	mu         sync.Mutex
+	changed    *sync.Cond
+	conn       *wire.Conn
+	hellos     []*wire.Hello
+	got        []wire.Message // all but log batches and heartbeats
+	beats      []*wire.Heartbeat
+	jobs       map[wire.Ref]*fakeJob
+	batches    int
+	holdAcks   bool
+	mute       bool // StepFinished is not answered
+	noDrainAck bool // nor is Draining
+	refuse     *wire.CloseError
+	verdict    func(wire.Held) wire.Verdict
+	closing    sync.WaitGroup
+	finished   func(*wire.StepFinished) // drives a benchmark, under the lock
 }
 
 type fakeJob struct {
@@ -152,6 +153,10 @@ func (s *fakeServer) take(conn *wire.Conn, m wire.Message) {
 	case *wire.LogBatch:
 		s.store(conn, m)
 		return
+	case *wire.Draining:
+		if !s.noDrainAck {
+			_ = conn.Send(&wire.DrainAck{})
+		}
 	case *wire.StepFinished:
 		j := s.jobs[m.Ref]
 		if j == nil || uint64(len(j.logs[m.Step])) != m.LastSeq {

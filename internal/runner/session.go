@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"legwork/internal/fault"
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
@@ -32,7 +33,10 @@ func (r *Runner) session(ctx context.Context) (welcomed bool, err error) {
 		r.forgetToken(err)
 		return false, err
 	}
-	closing := context.AfterFunc(ctx, func() { conn.Close(wire.CloseNormal, "the Runner is leaving") })
+	closing := context.AfterFunc(ctx, func() {
+		_ = conn.Send(&wire.Goodbye{Reason: "the Runner is leaving"})
+		conn.Close(wire.CloseNormal, "the Runner is leaving")
+	})
 	defer func() {
 		closing()
 		conn.Close(wire.CloseNormal, "")
@@ -57,14 +61,22 @@ func (r *Runner) login(ctx context.Context) (wire.Token, error) {
 	if r.token.Fresh(time.Now()) {
 		return r.token, nil
 	}
-	token, err := wire.FetchToken(ctx, r.http, r.cfg.ServerURL, wire.Client{
-		OrganizationID: r.cfg.OrganizationID, ID: r.cfg.ClientID, Secret: r.cfg.CurrentSecret(),
-	})
+	secret := r.cfg.CurrentSecret()
+	token, err := r.fetchToken(ctx, secret)
+	if fault.Is(err, fault.Unauthenticated) { // it may have been rotated since it was read
+		if again := r.cfg.RereadSecret(ctx); again != secret {
+			token, err = r.fetchToken(ctx, again)
+		}
+	}
 	if err != nil {
 		return wire.Token{}, err
 	}
 	r.token = token
 	return token, nil
+}
+
+func (r *Runner) fetchToken(ctx context.Context, secret string) (wire.Token, error) {
+	return wire.FetchToken(ctx, r.http, r.cfg.ServerURL, wire.Client{OrganizationID: r.cfg.OrganizationID, ID: r.cfg.ClientID, Secret: secret})
 }
 
 func (r *Runner) forgetToken(err error) {
@@ -110,7 +122,7 @@ func (r *Runner) hello(ctx context.Context) *wire.Hello {
 	h := &wire.Hello{
 		Capability: wire.Capability, Version: r.cfg.Version, Instance: r.cfg.Instance, Key: r.home.key,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Engines: engines, Labels: names(r.cfg.Labels),
-		Capacity: r.cfg.Capacity, Draining: r.draining,
+		Capacity: r.cfg.Capacity, Draining: r.ends(),
 	}
 	for _, j := range r.jobs {
 		if len(h.Journal) < wire.MaxJournal {
@@ -129,6 +141,9 @@ func (r *Runner) join(l *link, m *wire.Welcome) {
 	r.tally.sessions++
 	r.resting = false
 	clear(r.reserved)
+	if r.ends() {
+		r.announce() // it may have become so since the hello
+	}
 	for i := range m.Jobs {
 		if j := r.jobs[m.Jobs[i].Ref]; j != nil {
 			r.judge(j, &m.Jobs[i])
@@ -141,7 +156,7 @@ func (r *Runner) part(l *link) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.link == l {
-		r.link = nil
+		r.link, r.parted = nil, time.Now()
 	}
 	clear(r.reserved)
 	for _, j := range r.jobs {
@@ -170,6 +185,7 @@ func (r *Runner) judge(j *job, v *wire.Verdict) {
 	switch v.Fate {
 	case wire.Continue:
 		if v.Spec != nil {
+			asModule(v.Spec)
 			j.spec = v.Spec
 		}
 		if v.Cancel != "" {
@@ -188,7 +204,7 @@ func (r *Runner) resume(j *job) {
 	for _, st := range j.steps {
 		switch {
 		case st.running && r.link != nil:
-			r.link.send(&wire.StepStarted{Ref: j.ref(), Step: st.index, At: st.started})
+			r.link.send(&wire.StepStarted{Ref: j.ref(), Step: st.index, At: st.started, Commit: st.commit})
 		case st.unfinished():
 			r.begin(st)
 		}
@@ -213,6 +229,7 @@ func (r *Runner) beat(ctx context.Context, l *link, period time.Duration) {
 		l.send(r.heartbeat())
 		select {
 		case <-tick.C:
+		case <-r.pulse:
 		case <-ctx.Done():
 			return
 		}
@@ -222,7 +239,9 @@ func (r *Runner) beat(ctx context.Context, l *link, period time.Duration) {
 func (r *Runner) heartbeat() *wire.Heartbeat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := &wire.Heartbeat{Draining: r.draining}
+	free := r.free(time.Now())
+	r.full = free <= 0
+	h := &wire.Heartbeat{Draining: r.ends(), Version: r.cfg.Version, Active: r.cfg.Capacity - free, Capacity: r.cfg.Capacity}
 	for ref, j := range r.jobs {
 		if j.fate == live && len(h.Working) < wire.MaxJournal {
 			h.Working = append(h.Working, ref)
@@ -277,6 +296,11 @@ func (r *Runner) handle(l *link, m wire.Message) error {
 		r.mu.Lock()
 		r.resting = !m.Resume
 		r.mu.Unlock()
+	case *wire.DrainAck:
+		r.mu.Lock()
+		r.acked = r.acked || r.ends() // else it is about an operator's wish
+		r.mu.Unlock()
+		r.kick()
 	case *wire.Notice:
 		if m.Trouble {
 			r.sessionLog.Warn(m.Text)

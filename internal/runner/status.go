@@ -35,7 +35,7 @@ func (t *tally) finish(status work.StepStatus) {
 func (r *Runner) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := Status{Connected: r.link != nil, Draining: r.draining, Capacity: r.cfg.Capacity, Held: len(r.jobs),
+	s := Status{Connected: r.link != nil, Draining: r.ends(), Capacity: r.cfg.Capacity, Held: len(r.jobs),
 		Sessions: r.tally.sessions, Finished: maps.Clone(r.tally.finished)}
 	now := time.Now()
 	for _, j := range r.jobs {

@@ -36,8 +36,8 @@ func (r *Runner) begin(st *step) {
 
 // perform executes a Step from where an earlier process may have left it, and notes its result.
 func (r *Runner) perform(ctx context.Context, st *step) {
-	release, err := r.modules.acquire(ctx, st.job.ModuleID, func() {
-		st.say("waiting: another Job of this Module is still under way on this host")
+	release, err := r.modules.acquire(ctx, st.job.lane(), func() {
+		st.say("waiting: " + st.job.other() + " is still under way on this host")
 	})
 	var result work.StepResult
 	var note resultNote
@@ -74,12 +74,24 @@ func (r *Runner) execute(ctx context.Context, st *step) (work.StepResult, result
 		return result, resultNote{}, err
 	case st.resumed && len(st.files()) > 0: // what is under way is not disowned
 	default:
-		if err := r.cfg.Policy.check(spec); err != nil {
+		if err := r.cfg.Policy.check(st.kind, spec); err != nil {
 			return work.StepResult{}, resultNote{}, err
 		}
 	}
-	if st.kind == work.StepFetch {
+	switch st.kind {
+	case work.StepFetch:
 		return r.fetch(ctx, st, spec)
+	case work.StepListSecrets:
+		result, err := r.listSecrets(ctx, st, spec)
+		return result, resultNote{}, err
+	}
+	spec, err := r.referenced(ctx, st, spec)
+	if err != nil {
+		return work.StepResult{}, resultNote{}, err
+	}
+	switch st.kind {
+	case work.StepRound:
+		return r.runRound(ctx, st, spec)
 	}
 	result, err := r.runEngine(ctx, st, spec)
 	return result, resultNote{}, err
@@ -95,7 +107,7 @@ func (r *Runner) markBegun(st *step) error {
 		started = time.Now()
 	}
 	if !resumed {
-		begun := entry{Begun: &begunNote{Step: st.index, Started: started}}
+		begun := entry{Begun: &begunNote{Step: st.index, Started: started, Round: st.round}}
 		if err := r.note(st, written, begun); err != nil {
 			return err
 		}
@@ -128,9 +140,9 @@ func (r *Runner) failure(st *step, err error) work.StepResult {
 	switch {
 	case errors.Is(err, errCanceled) || errors.Is(err, context.Canceled):
 		result.Status = work.StepCanceled
-		result.Failure = &work.Failure{Code: "canceled", Message: string(st.kind) + " was canceled"}
+		result.Failure = &work.Failure{Code: "canceled", Message: wordOf(st.kind) + " was canceled"}
 	case errors.Is(err, errStepTimeout):
-		result.Failure = &work.Failure{Code: "step_timeout", Message: string(st.kind) + " took longer than its timeout and was ended",
+		result.Failure = &work.Failure{Code: "step_timeout", Message: wordOf(st.kind) + " took longer than its timeout and was ended",
 			Hint: "raise limits.timeout of the Module, or see in the log what it waited for"}
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		result.Failure = &work.Failure{Code: "disk_full", Message: "the disk of the Runner's host is full",
@@ -138,7 +150,7 @@ func (r *Runner) failure(st *step, err error) work.StepResult {
 	case errors.As(err, &f):
 		result.Failure = &work.Failure{Code: f.Code, Message: f.Message, Hint: f.Hint}
 	default:
-		result.Failure = &work.Failure{Code: string(st.kind) + "_failed", Message: string(st.kind) + " failed inside the Runner",
+		result.Failure = &work.Failure{Code: string(st.kind) + "_failed", Message: wordOf(st.kind) + " failed inside the Runner",
 			Hint: "the Runner's own log on its host names the cause"}
 	}
 	if result.Status == work.StepFailed {
@@ -152,10 +164,18 @@ func (r *Runner) failure(st *step, err error) work.StepResult {
 	return result
 }
 
+// wordOf gives what people call a Step. They know no Rounds: the Runbook Job says which step of theirs it was.
+func wordOf(kind work.StepKind) string {
+	if kind == work.StepRound {
+		return "the step"
+	}
+	return string(kind)
+}
+
 // record writes the result of a Step into its log and into the journal.
 func (r *Runner) record(st *step, result *work.StepResult, note resultNote) {
 	if f := result.Failure; f != nil {
-		st.say(string(st.kind) + " " + ending(result.Status) + ": " + f.Message + hint(f))
+		st.say(wordOf(st.kind) + " " + ending(result.Status) + ": " + f.Message + hint(f))
 	}
 	st.closeSpool()
 	result.FinishedAt = time.Now()
@@ -288,6 +308,9 @@ func (st *step) closeSpool() {
 // outcome is the result of a Step that was superseded: nothing new is begun, and a change that is
 // under way is waited for. Without the Spec only the exit tells how it went.
 func (r *Runner) outcome(st *step) (work.StepResult, error) {
+	if st.kind == work.StepRound {
+		return r.roundOutcome(st)
+	}
 	exit, ran, err := r.lastExit(st)
 	switch {
 	case err != nil:

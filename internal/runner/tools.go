@@ -2,13 +2,19 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"io"
 	"maps"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/work"
 )
 
 // lookAgain is how long a missing engine is taken to be missing.
@@ -30,7 +36,7 @@ type lookedFor struct {
 }
 
 func newTools(engines engine.Set, paths []string) *tools {
-	return &tools{engines: engines, paths: paths, found: map[catalog.Engine]engine.Tool{}, missing: map[catalog.Engine]lookedFor{}}
+	return &tools{engines: withRunbooks(engines), paths: paths, found: map[catalog.Engine]engine.Tool{}, missing: map[catalog.Engine]lookedFor{}}
 }
 
 // discover looks for every engine and returns the versions of those that are there.
@@ -97,3 +103,68 @@ func (t *tools) look(ctx context.Context, name catalog.Engine) (engine.Tool, err
 
 // names copies the labels, so that nobody changes them under a Hello that is being sent.
 func names(labels map[string]string) map[string]string { return maps.Clone(labels) }
+
+// The engines that Runbooks need besides those of Modules.
+const (
+	runbookEngine catalog.Engine = "runbook" // Node steps: part of this program
+	ansibleEngine catalog.Engine = "ansible"
+)
+
+// RunbookEngines lists what a Policy can name besides the engines of Modules.
+var RunbookEngines = []catalog.Engine{runbookEngine, ansibleEngine}
+
+// runbookVersion is that of what Rounds are made of.
+const runbookVersion = "1"
+
+// stepsEngine stands among the engines for what performs Rounds. It makes no commands: see runRound.
+type stepsEngine struct {
+	find func(ctx context.Context, dirs []string) (engine.Tool, error)
+}
+
+func (e stepsEngine) Find(ctx context.Context, dirs []string) (engine.Tool, error) {
+	return e.find(ctx, dirs)
+}
+
+func (stepsEngine) Command(_ context.Context, step work.StepKind, _ engine.Workspace) (engine.Command, bool, error) {
+	return engine.Command{}, false, fault.New(fault.Invalid, "unknown_step", "Runbooks know no Step %q", step)
+}
+
+func (stepsEngine) Result(_ context.Context, step work.StepKind, _ engine.Workspace, exit engine.Exit) (work.StepResult, error) {
+	return engine.Failed(step, exit), nil
+}
+
+// withRunbooks adds what performs Rounds.
+func withRunbooks(engines engine.Set) engine.Set {
+	all := engine.Set{}
+	maps.Copy(all, engines)
+	all[secretsEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: "1"}, nil }}
+	all[runbookEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: runbookVersion}, nil }}
+	if all[ansibleEngine] == nil {
+		var versions engine.Versions
+		all[ansibleEngine] = stepsEngine{func(ctx context.Context, dirs []string) (engine.Tool, error) {
+			return versions.Find(ctx, string(ansibleEngine), []string{"ansible-playbook"}, dirs, askAnsible)
+		}}
+	}
+	return all
+}
+
+// askAnsible reads the version out of what ansible-playbook --version says first: "ansible-playbook [core 2.19.1]".
+func askAnsible(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var said []byte
+	err := engine.Capture(ctx, []string{path, "--version"}, os.Environ(), "/", 64<<10, func(r io.Reader) (err error) {
+		said, err = io.ReadAll(r)
+		return err
+	})
+	first, _, _ := strings.Cut(string(said), "\n")
+	words := strings.FieldsFunc(first, func(c rune) bool { return c != '.' && (c < '0' || c > '9') })
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.Contains(w, ".") })
+	if err == nil && len(words) == 0 {
+		err = errors.New("--version says nothing")
+	}
+	if err != nil {
+		return "", err
+	}
+	return words[0], nil
+}

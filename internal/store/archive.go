@@ -167,7 +167,7 @@ func (a *Archive) Read(after int64, limit int) ([]LogLine, error) {
 				return false, err
 			}
 			lines = append(lines, l)
-			room -= len(l.Data) + recordHead
+			room -= recordSize(&l.Record)
 		}
 		return room > 0 && (limit <= 0 || len(lines) < limit), err
 	})

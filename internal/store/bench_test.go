@@ -156,8 +156,9 @@ func appendBatches(b *testing.B, y yard, size, callers int) {
 		all.Go(func() {
 			next[c] = 1
 			for range (b.N + callers - 1) / callers {
-				err := y.Update(context.Background(), func(tx *store.Tx) (err error) {
-					next[c], _, err = tx.AppendLog(ids[c], 1, 0, next[c], records)
+				err := y.Update(context.Background(), func(tx *store.Tx) error {
+					a, err := tx.AppendLog(ids[c], store.LogKey{Attempt: 1}, next[c], records)
+					next[c] = a.Next
 					return err
 				})
 				if err != nil {
@@ -198,7 +199,11 @@ func BenchmarkReadLog(b *testing.B) {
 		id := y.queue(b, 1)[0]
 		records := logRecords(2000)
 		for next := uint64(1); next < 100_000; {
-			y.do(b, func(tx *store.Tx) (err error) { next, _, err = tx.AppendLog(id, 1, 0, next, records); return err })
+			y.do(b, func(tx *store.Tx) error {
+				a, err := tx.AppendLog(id, store.LogKey{Attempt: 1}, next, records)
+				next = a.Next
+				return err
+			})
 		}
 		for i := 0; b.Loop(); i++ {
 			err := y.View(context.Background(), func(tx *store.Tx) error {
@@ -221,7 +226,7 @@ func BenchmarkQueue(b *testing.B) {
 		y.queue(b, 1000)
 		for b.Loop() {
 			err := y.View(context.Background(), func(tx *store.Tx) error {
-				_, err := tx.QueuedJobs(50)
+				_, _, err := tx.QueuedJobs(store.QueueMark{}, 50)
 				return err
 			})
 			if err != nil {

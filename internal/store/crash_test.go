@@ -97,7 +97,7 @@ func verify(t *testing.T, path string, acknowledged map[string]uint64) {
 			if err != nil {
 				return err
 			}
-			heads, err := tx.LogHeads(job, 1)
+			heads, err := tx.LogHeads(job, 0, 1)
 			if err != nil {
 				return err
 			}
@@ -165,9 +165,11 @@ func writeForEver(s *store.Store, org string) error {
 	for next := uint64(1); ; {
 		err := s.Update(context.Background(), func(tx *store.Tx) (err error) {
 			record := work.Record{Time: tx.Now(), Stream: work.Stdout, Data: fmt.Append(nil, "line ", next)}
-			if next, _, err = tx.AppendLog(j.ID, 1, 0, next, []work.Record{record}); err != nil {
+			a, err := tx.AppendLog(j.ID, store.LogKey{Attempt: 1}, next, []work.Record{record})
+			if err != nil {
 				return err
 			}
+			next = a.Next
 			stored, err := tx.JobForUpdate(j.OrganizationID, j.ID)
 			if err != nil {
 				return err

@@ -16,8 +16,8 @@ import (
 
 // dialect is all that differs between the SQL of the two databases.
 type dialect struct {
-	// Types of columns in migrations.
-	text, blob, eventKey string
+	// Types of columns in migrations, and a record's document as JSON.
+	text, blob, eventKey, json string
 
 	// eventID makes the id of an event; $1 counts the events of the transaction, from 1. eventSeen says which ids a
 	// reader may see, so that none appears later below one that was seen.
@@ -25,6 +25,7 @@ type dialect struct {
 
 	forUpdate string // locks the rows of a SELECT
 	lock      string // holds the lock named $1 until the end of the transaction
+	share     string // the same, together with others that share it
 	spoils    bool   // a failed statement spoils its transaction
 
 	trouble func(error) trouble
@@ -47,7 +48,7 @@ const (
 // sqliteDialect: ids of events are those of their rows. One writer gives and commits them in order, and the newest
 // event is never deleted, so they rise.
 var sqliteDialect = dialect{
-	text: "TEXT", blob: "BLOB", eventKey: "INTEGER",
+	text: "TEXT", blob: "BLOB", eventKey: "INTEGER", json: "doc",
 	eventID: "nullif($1, $1)", eventSeen: "id > 0",
 	trouble: sqliteTrouble,
 }
@@ -61,11 +62,12 @@ const eventsPerTx = 1 << 14
 // transaction that writes for long, anywhere in that PostgreSQL, holds back events until it ends.
 // event_base lifts the ids of a database that was restored into a younger PostgreSQL.
 var postgresDialect = dialect{
-	text: `TEXT COLLATE "C"`, blob: "BYTEA", eventKey: "BIGINT",
+	text: `TEXT COLLATE "C"`, blob: "BYTEA", eventKey: "BIGINT", json: "doc::json",
 	eventID:   "(SELECT base FROM event_base) + (pg_current_xact_id()::text::bigint << 14) + CAST($1 AS BIGINT)",
 	eventSeen: "id <= (SELECT base FROM event_base) + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 14)",
 	forUpdate: " FOR NO KEY UPDATE", // rows that refer to it may still be added
 	lock:      "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
+	share:     "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))",
 	spoils:    true,
 	trouble:   postgresTrouble,
 }

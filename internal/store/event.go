@@ -28,8 +28,10 @@ func (tx *Tx) AppendEvent(e Event) error {
 	if at.IsZero() {
 		at = tx.now
 	}
-	_, err := tx.exec("INSERT INTO events (id, org, at, kind, subject, data) VALUES ("+tx.d.eventID+", $2, $3, $4, $5, $6)",
-		tx.events, e.OrganizationID, micros(at), e.Kind, e.Subject, string(e.Data))
+	a := tx.author
+	_, err := tx.exec(`INSERT INTO events (id, org, at, kind, subject, data, action, actor_id, actor, address)
+		VALUES (`+tx.d.eventID+`, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		tx.events, e.OrganizationID, micros(at), e.Kind, e.Subject, string(e.Data), a.action, a.id, a.name, a.address)
 	return err
 }
 
@@ -51,10 +53,18 @@ func (tx *Tx) LastEvent(org string) (int64, error) {
 	return id, err
 }
 
-// PruneEvents deletes events older than before, at most 10,000 at a time and never the newest, whose id the next
-// one has to follow.
-func (tx *Tx) PruneEvents(before time.Time) error {
-	_, err := tx.exec(`DELETE FROM events WHERE at < $1 AND id < (SELECT max(id) FROM events)
-		AND id IN (SELECT id FROM events ORDER BY id LIMIT 10000)`, micros(before))
-	return err
+// PruneEvents deletes events older than before, and those of the audit older than auditBefore: at most 10,000 of each at a time
+// and never the newest, whose id the next one has to follow.
+func (tx *Tx) PruneEvents(before, auditBefore time.Time) error {
+	for _, p := range []struct {
+		which string
+		at    time.Time
+	}{{"action = ''", before}, {"action <> ''", auditBefore}} {
+		_, err := tx.exec(`DELETE FROM events WHERE at < $1 AND id < (SELECT max(id) FROM events)
+			AND id IN (SELECT id FROM events WHERE `+p.which+` ORDER BY id LIMIT 10000)`, micros(p.at))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -321,11 +321,9 @@ func TestCloseWaits(t *testing.T) {
 func TestHotQueriesUseIndexes(t *testing.T) {
 	s, _ := openFile(t)
 	for query, args := range map[string]int{
-		selectJob + " WHERE phase = 0 ORDER BY queued_at, number, id LIMIT $1":                                                                          1,
-		selectJob + " WHERE phase = 0 AND (queued_at, number, id) > ($1, $2, $3) ORDER BY queued_at, number, id LIMIT $4":                               4,
+		"SELECT doc, rank_at, number, id FROM jobs WHERE phase = 0 ORDER BY rank_at, number, id LIMIT $1":                                               1,
+		"SELECT doc, rank_at, number, id FROM jobs WHERE phase = 0 AND (rank_at, number, id) > ($1, $2, $3) ORDER BY rank_at, number, id LIMIT $4":      4,
 		"SELECT j.doc FROM log_jobs l JOIN jobs j ON j.id = l.job_id WHERE l.job_id > $1 AND l.archive = '' AND j.phase = 2 ORDER BY l.job_id LIMIT $2": 2,
-		selectJob + " WHERE phase = 1 AND instance_id = $1 ORDER BY number":                                                                             1,
-		selectJob + " WHERE phase = 1 AND module_id = $1":                                                                                               1,
 		selectJob + " WHERE phase = 0 AND module_id = $1 AND action = $2 ORDER BY queued_at, number LIMIT 1":                                            2,
 		selectJob + " WHERE due_at <= $1 ORDER BY due_at LIMIT $2":                                                                                      2,
 		selectJob + " WHERE org = $1 AND number < $2 ORDER BY number DESC LIMIT $3":                                                                     3,

@@ -13,10 +13,13 @@ type Instance struct {
 	Version, OS, Arch                  string
 	Capability, Capacity               int
 	Engines, Labels                    map[string]string
-	Draining                           bool
+	Draining                           bool   // an operator wants it to take no further Job
+	Leaving                            bool   // its process ends when its Jobs are over
+	Stalled                            bool   // one of its Jobs prints nothing
 	SessionID                          string // of the living or last Session
 	ServerID                           string // that holds it
 	Connected                          bool
+	Offline                            bool // it left, or was silent for too long
 	LastSeen                           time.Time
 	CreatedAt                          time.Time
 }
@@ -33,13 +36,14 @@ type instanceDoc struct {
 	Draining   bool              `json:"draining,omitempty"`
 }
 
-const selectInstance = `SELECT id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc
-	FROM instances`
+const selectInstance = `SELECT id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc,
+	offline, leaving, stalled FROM instances`
 
 func scanInstance(r row) (i Instance, err error) {
 	var seen, created int64
 	var doc []byte
-	err = r.Scan(&i.ID, &i.OrganizationID, &i.RunnerID, &i.Name, &i.KeyHash, &i.SessionID, &i.ServerID, &i.Connected, &seen, &created, &doc)
+	err = r.Scan(&i.ID, &i.OrganizationID, &i.RunnerID, &i.Name, &i.KeyHash, &i.SessionID, &i.ServerID, &i.Connected, &seen, &created, &doc,
+		&i.Offline, &i.Leaving, &i.Stalled)
 	if err != nil {
 		return i, err
 	}
@@ -58,19 +62,85 @@ func (tx *Tx) Instances(org, runnerID string) ([]Instance, error) {
 	return list(tx, scanInstance, selectInstance+" WHERE org = $1 AND ($2 = '' OR runner_id = $2) ORDER BY name, id", org, runnerID)
 }
 
+// InstancesBeyond gives, by name, the Instances of an Organization of which a Server does not know enough from its own Sessions:
+// those connected to other Servers, and those with labels of their own, connected or not. Where thousands of others are connected
+// to it, it reads none of them.
+func (tx *Tx) InstancesBeyond(org, serverID string) ([]Instance, error) {
+	return list(tx, scanInstance, selectInstance+
+		` WHERE org = $1 AND ((connected AND server_id <> $2) OR doc LIKE '%"labels":{%') ORDER BY name, id`, org, serverID)
+}
+
+// InstanceLabels gives the labels that Instances of an Organization have of their own, each set once, by the id of the Runner.
+func (tx *Tx) InstanceLabels(org string) (map[string][]map[string]string, error) {
+	labels := map[string][]map[string]string{}
+	scan := func(r row) (struct{}, error) {
+		var runner string
+		var doc []byte
+		var one map[string]string
+		if err := r.Scan(&runner, &doc); err != nil {
+			return struct{}{}, err
+		}
+		err := json.Unmarshal(doc, &one)
+		labels[runner] = append(labels[runner], one)
+		return struct{}{}, err
+	}
+	_, err := list(tx, scan, "SELECT DISTINCT runner_id, "+tx.d.json+` ->> 'labels' FROM instances WHERE org = $1 AND doc LIKE '%"labels":{%'`, org)
+	return labels, err
+}
+
+// DrainingSessions gives the Sessions that a Server holds whose Instances an operator wants to drain, of all Organizations.
+func (tx *Tx) DrainingSessions(serverID string) (map[string]bool, error) {
+	all, err := list(tx, value[string], `SELECT session_id FROM instances WHERE server_id = $1 AND connected AND doc LIKE '%"draining":true%'`, serverID)
+	draining := map[string]bool{}
+	for _, id := range all {
+		draining[id] = true
+	}
+	return draining, err
+}
+
 // InstanceByName finds an Instance of a Runner, locked until the end of an Update. The name is locked even where there is no
 // Instance yet, so that of two that come at once one creates it and the other finds it.
 func (tx *Tx) InstanceByName(org, runnerID, name string) (Instance, error) {
-	if err := tx.lock("instance " + runnerID + " " + name); err != nil {
+	if err := tx.lock(instanceLock(runnerID, name)); err != nil {
 		return Instance{}, err
 	}
 	return need(tx, absent("Instance", "instance", name), scanInstance,
 		selectInstance+" WHERE runner_id = $1 AND name = $2 AND org = $3"+tx.forUpdate(), runnerID, name, org)
 }
 
+// InstanceKnown tells whether a Runner has an Instance of that name, without locking anything.
+func (tx *Tx) InstanceKnown(org, runnerID, name string) (bool, error) {
+	_, ok, err := find(tx, value[string], "SELECT id FROM instances WHERE runner_id = $1 AND name = $2 AND org = $3", runnerID, name, org)
+	return ok, err
+}
+
+// instanceLock is the lock of an Instance's Session and of what is given to it.
+func instanceLock(runnerID, name string) string { return "instance " + runnerID + " " + name }
+
 // Instance finds an Instance by its id.
 func (tx *Tx) Instance(org, id string) (Instance, error) {
-	return need(tx, absent("Instance", "instance", id), scanInstance, selectInstance+" WHERE org = $1 AND id = $2", org, id)
+	return tx.instance(org, id, "")
+}
+
+// InstanceForUpdate is Instance, locked until the end of the Update, as LockPlaces does.
+func (tx *Tx) InstanceForUpdate(org, id string) (Instance, error) {
+	i, err := tx.instance(org, id, "")
+	if err != nil {
+		return i, err
+	}
+	if err := tx.LockPlaces(i.RunnerID, i.Name, false); err != nil {
+		return i, err
+	}
+	return tx.instance(org, id, tx.forUpdate())
+}
+
+func (tx *Tx) instance(org, id, lock string) (Instance, error) {
+	return need(tx, absent("Instance", "instance", id), scanInstance, selectInstance+" WHERE org = $1 AND id = $2"+lock, org, id)
+}
+
+// DeleteInstance deletes an Instance.
+func (tx *Tx) DeleteInstance(org, id string) error {
+	return tx.remove("Instance", "instance", "instances", org, id)
 }
 
 // PutInstance creates the Instance when its ID is empty, else replaces it. It sets ID and CreatedAt.
@@ -85,8 +155,9 @@ func (tx *Tx) PutInstance(i *Instance) error {
 	if i.ID == "" {
 		return tx.createInstance(i, doc)
 	}
-	n, err := tx.exec(`UPDATE instances SET key_hash = $3, session_id = $4, server_id = $5, connected = $6, last_seen = $7, doc = $8
-		WHERE org = $1 AND id = $2`, i.OrganizationID, i.ID, blob(i.KeyHash), i.SessionID, i.ServerID, i.Connected, micros(i.LastSeen), doc)
+	n, err := tx.exec(`UPDATE instances SET key_hash = $3, session_id = $4, server_id = $5, connected = $6, last_seen = $7, doc = $8,
+		offline = $9, leaving = $10, stalled = $11 WHERE org = $1 AND id = $2`,
+		i.OrganizationID, i.ID, blob(i.KeyHash), i.SessionID, i.ServerID, i.Connected, micros(i.LastSeen), doc, i.Offline, i.Leaving, i.Stalled)
 	if err == nil && n == 0 {
 		err = absent("Instance", "instance", i.ID)
 	}
@@ -100,9 +171,11 @@ func (tx *Tx) createInstance(i *Instance, doc string) error {
 	}
 	var n int64
 	trouble, err := tx.guarded(func() (err error) {
-		n, err = tx.exec(`INSERT INTO instances (id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`,
-			id, i.OrganizationID, i.RunnerID, i.Name, blob(i.KeyHash), i.SessionID, i.ServerID, i.Connected, micros(i.LastSeen), micros(tx.now), doc)
+		n, err = tx.exec(`INSERT INTO instances (id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc,
+				offline, leaving, stalled)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`,
+			id, i.OrganizationID, i.RunnerID, i.Name, blob(i.KeyHash), i.SessionID, i.ServerID, i.Connected, micros(i.LastSeen), micros(tx.now), doc,
+			i.Offline, i.Leaving, i.Stalled)
 		return err
 	})
 	switch {
@@ -134,7 +207,7 @@ func (tx *Tx) TouchInstances(sessionIDs []string, at time.Time) error {
 		for i := range size {
 			args = append(args, sessionIDs[min(i, n-1)])
 		}
-		if _, err := tx.exec("UPDATE instances SET last_seen = $1 WHERE session_id IN ("+marks(2, size)+")", args...); err != nil {
+		if _, err := tx.exec("UPDATE instances SET last_seen = $1, offline = FALSE WHERE session_id IN ("+marks(2, size)+")", args...); err != nil {
 			return err
 		}
 		sessionIDs = sessionIDs[n:]
@@ -142,10 +215,12 @@ func (tx *Tx) TouchInstances(sessionIDs []string, at time.Time) error {
 	return nil
 }
 
-// EndSession marks an Instance disconnected if it is still in that Session.
-func (tx *Tx) EndSession(sessionID string, at time.Time) error {
-	_, err := tx.exec("UPDATE instances SET connected = FALSE, last_seen = $2 WHERE session_id = $1 AND connected", sessionID, micros(at))
-	return err
+// EndSession marks an Instance disconnected if it is still in that Session, and with offline as one that left. It tells
+// whether it was.
+func (tx *Tx) EndSession(sessionID string, seen time.Time, offline bool) (bool, error) {
+	n, err := tx.exec("UPDATE instances SET connected = FALSE, last_seen = $2, offline = $3, stalled = FALSE WHERE session_id = $1 AND connected",
+		sessionID, micros(seen), offline)
+	return n > 0, err
 }
 
 // BeatServer renews this Server's lease row.

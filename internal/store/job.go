@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/runbook"
 	"legwork/internal/work"
 )
 
@@ -17,6 +19,13 @@ type JobSnapshot struct {
 	Module      catalog.ModuleSpec `json:"module"` // effective: the Namespace's defaults are in it
 	NamespaceID string             `json:"namespace_id,omitempty"`
 	RunnerID    string             `json:"runner_id,omitempty"`
+	// Plan and Run are those of a Runbook Job. In the snapshot of a Part, as of every Job without a Module, Module says what it needs of an
+	// Instance and nothing else.
+	Plan       *runbook.Plan           `json:"plan,omitempty"`
+	Run        *RunSnapshot            `json:"run,omitempty"`
+	NodeSource *catalog.NodeSourceSpec `json:"node_source,omitempty"` // of a discovery Job
+	SourceID   string                  `json:"source_id,omitempty"`   // likewise
+	Where      string                  `json:"where,omitempty"`       // of a Job that lists where Secrets can be had: a reference, see internal/reference.List
 }
 
 // JobRef names one Attempt of a Job.
@@ -67,12 +76,17 @@ func scanJob(r row) (*work.Job, error) {
 	if err := r.Scan(&doc, &due); err != nil {
 		return nil, err
 	}
+	j, err := readJob(doc)
+	if err == nil && due != nil && leased(j.Status) {
+		j.LeaseUntil = moment(*due)
+	}
+	return j, err
+}
+
+func readJob(doc []byte) (*work.Job, error) {
 	j := new(work.Job)
 	if err := json.Unmarshal(doc, j); err != nil {
 		return nil, fmt.Errorf("read the document of a Job: %w", err)
-	}
-	if due != nil && leased(j.Status) {
-		j.LeaseUntil = moment(*due)
 	}
 	return j, nil
 }
@@ -85,11 +99,15 @@ func binding(j *work.Job) (runner, instance string) {
 	return j.Binding.RunnerID, j.Binding.InstanceID
 }
 
-// InsertJob stores a new Job with its snapshot and gives it ID, Number and times.
+// InsertJob stores a new Job with its snapshot and gives it ID, Number and times. A Part bears the Number and the time of its Runbook Job.
 func (tx *Tx) InsertJob(j *work.Job, s JobSnapshot) error {
 	id, err := newID()
 	if err != nil {
 		return err
+	}
+	if j.IsPart() {
+		j.ID, j.QueuedAt = id, tx.now
+		return tx.insertJob(j, s)
 	}
 	number, err := need(tx, absent("Organization", "organization", j.OrganizationID), value[int64],
 		"UPDATE organizations SET last_number = last_number + 1 WHERE id = $1 RETURNING last_number", j.OrganizationID)
@@ -97,6 +115,10 @@ func (tx *Tx) InsertJob(j *work.Job, s JobSnapshot) error {
 		return err
 	}
 	j.ID, j.Number, j.CreatedAt, j.QueuedAt = id, number, tx.now, tx.now
+	return tx.insertJob(j, s)
+}
+
+func (tx *Tx) insertJob(j *work.Job, s JobSnapshot) error {
 	doc, err := document(j)
 	if err != nil {
 		return err
@@ -106,14 +128,16 @@ func (tx *Tx) InsertJob(j *work.Job, s JobSnapshot) error {
 		return err
 	}
 	runner, instance := binding(j)
-	_, err = tx.exec(`INSERT INTO jobs (id, org, number, module_id, action, phase, status, attempt, runner_id, instance_id, queued_at, due_at, doc)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		id, j.OrganizationID, number, j.ModuleID, string(j.Action), phase(j.Status), string(j.Status), j.Attempt, runner, instance,
-		micros(j.QueuedAt), due(j), doc)
+	_, err = tx.exec(`INSERT INTO jobs (id, org, number, module_id, action, phase, status, attempt, runner_id, instance_id, queued_at, rank_at, due_at, doc,
+			module_path, created_by, created_at, kind, lane, parent_id, runbook_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
+		j.ID, j.OrganizationID, numberColumn(j), j.ModuleID, string(j.Action), phase(j.Status), string(j.Status), j.Attempt, runner, instance,
+		micros(j.QueuedAt), rank(j), due(j), doc, cmp.Or(j.Module, j.Runbook), j.CreatedBy, micros(j.CreatedAt),
+		string(cmp.Or(j.Kind, work.ModuleJob)), j.LaneID(), j.ParentID, j.RunbookID)
 	if err != nil {
 		return err
 	}
-	_, err = tx.exec("INSERT INTO job_snapshots (job_id, doc) VALUES ($1, $2)", id, snapshot)
+	_, err = tx.exec("INSERT INTO job_snapshots (job_id, doc) VALUES ($1, $2)", j.ID, snapshot)
 	return err
 }
 
@@ -121,6 +145,9 @@ func (tx *Tx) InsertJob(j *work.Job, s JobSnapshot) error {
 func (tx *Tx) Job(org, idOrNumber string) (*work.Job, error) {
 	missing := absent("Job", "job", idOrNumber)
 	if number, err := strconv.ParseInt(strings.TrimPrefix(idOrNumber, "#"), 10, 64); err == nil {
+		if number <= 0 {
+			return nil, missing
+		}
 		return need(tx, missing, scanJob, selectJob+" WHERE org = $1 AND number = $2", org, number)
 	}
 	return need(tx, missing, scanJob, selectJob+" WHERE org = $1 AND id = $2", org, idOrNumber)
@@ -139,10 +166,10 @@ func (tx *Tx) SaveJob(j *work.Job) error {
 	}
 	runner, instance := binding(j)
 	n, err := tx.exec(`UPDATE jobs SET phase = $2, status = $3, attempt = $4, runner_id = $5, instance_id = $6, queued_at = $7,
-		due_at = $8, doc = $9 WHERE id = $1`,
-		j.ID, phase(j.Status), string(j.Status), j.Attempt, runner, instance, micros(j.QueuedAt), due(j), doc)
+		rank_at = $8, due_at = $9, doc = $10 WHERE id = $1`,
+		j.ID, phase(j.Status), string(j.Status), j.Attempt, runner, instance, micros(j.QueuedAt), rank(j), due(j), doc)
 	if tx.d.trouble(err) == brokenUnique {
-		return fault.New(fault.Conflict, "module_busy", "another Job of the Module %s is under way", j.Module).WithCause(err)
+		return fault.New(fault.Conflict, "module_busy", "another Job of %s is under way", cmp.Or(j.Module, j.Runbook)).WithCause(err)
 	}
 	if err == nil && n == 0 {
 		return absent("Job", "job", j.ID)
@@ -151,7 +178,7 @@ func (tx *Tx) SaveJob(j *work.Job) error {
 }
 
 // ClaimJob writes a Job that Next moved from queued to claimed, on the condition that it is still queued
-// with the attempt before and that no other Job of its Module is bound (a unique index). ok is false when it lost.
+// with the attempt before and that no other Job holds its lane (a unique index). ok is false when it lost.
 func (tx *Tx) ClaimJob(j *work.Job) (ok bool, err error) {
 	doc, err := document(j)
 	if err != nil {
@@ -160,7 +187,7 @@ func (tx *Tx) ClaimJob(j *work.Job) (ok bool, err error) {
 	runner, instance := binding(j)
 	n, err := tx.exec(`UPDATE jobs SET phase = 1, status = $2, attempt = $3, runner_id = $4, instance_id = $5, due_at = $6, doc = $7
 		WHERE id = $1 AND phase = 0 AND attempt = $8
-		AND NOT EXISTS (SELECT 1 FROM jobs b WHERE b.module_id = jobs.module_id AND b.phase = 1)`,
+		AND NOT EXISTS (SELECT 1 FROM jobs b WHERE b.lane = jobs.lane AND b.phase = 1)`,
 		j.ID, string(j.Status), j.Attempt, runner, instance, due(j), doc, j.Attempt-1)
 	if tx.d.trouble(err) == brokenUnique {
 		// Another claim was committed since this statement began. Run anew, it will be seen.
@@ -170,9 +197,10 @@ func (tx *Tx) ClaimJob(j *work.Job) (ok bool, err error) {
 	return n == 1, err
 }
 
-// JobSnapshot gets what a Job was created with. The Job is one that was found in its Organization.
-func (tx *Tx) JobSnapshot(jobID string) (s JobSnapshot, err error) {
-	doc, err := need(tx, absent("Job", "job", jobID), value[[]byte], "SELECT doc FROM job_snapshots WHERE job_id = $1", jobID)
+// JobSnapshot gets what a Job was created with.
+func (tx *Tx) JobSnapshot(org, jobID string) (s JobSnapshot, err error) {
+	doc, err := need(tx, absent("Job", "job", jobID), value[[]byte], `SELECT s.doc FROM job_snapshots s
+		JOIN jobs j ON j.id = s.job_id WHERE s.job_id = $1 AND j.org = $2`, jobID, org)
 	if err != nil {
 		return s, err
 	}

@@ -17,7 +17,7 @@ func idBefore(t time.Time) string {
 // to begin), of all Organizations. Left out are the newest keep Jobs of each Module that is still there, and its newest one of each
 // action. limit is at most 1000, 0 = 1000.
 func (tx *Tx) OldJobs(before time.Time, last string, keep, limit int) ([]*work.Job, error) {
-	return list(tx, scanJob, `SELECT j.doc, j.due_at FROM jobs j WHERE j.id > $1 AND j.id < $2 AND j.phase = 2
+	return list(tx, scanJob, `SELECT j.doc, j.due_at FROM jobs j WHERE j.id > $1 AND j.id < $2 AND j.phase = 2 AND j.number > 0
 		AND (NOT EXISTS (SELECT 1 FROM modules m WHERE m.id = j.module_id)
 			OR ((SELECT count(*) FROM (SELECT 1 FROM jobs n WHERE n.org = j.org AND n.module_id = j.module_id AND n.number > j.number LIMIT $3) newer) >= $3
 				AND EXISTS (SELECT 1 FROM jobs n WHERE n.org = j.org AND n.module_id = j.module_id AND n.number > j.number AND n.action = j.action AND n.phase = 2)))
@@ -29,6 +29,9 @@ func (tx *Tx) OldJobs(before time.Time, last string, keep, limit int) ([]*work.J
 func (tx *Tx) DeleteJob(org, id string) error {
 	n, err := tx.exec("DELETE FROM jobs WHERE org = $1 AND id = $2 AND phase = 2", org, id)
 	if err != nil || n == 0 {
+		return err
+	}
+	if _, err := tx.exec("DELETE FROM jobs WHERE parent_id = $1 AND parent_id <> ''", id); err != nil {
 		return err
 	}
 	_, err = tx.exec(`DELETE FROM output_sets WHERE org = $1 AND job_id = $2

@@ -57,43 +57,48 @@ func (tx *Tx) lockedLog(job string) (logRow, error) {
 	return need(tx, absent("Job", "job", job), scanLogRow, selectLog+tx.forUpdate(), job)
 }
 
-// AppendLog stores the records that are not stored yet and returns the next sequence number expected of that Step and
-// the position of the last record of the Job. A gap (first > next) stores nothing and returns next. Sequence numbers
-// follow from first; a record whose Seq is set must agree.
-func (tx *Tx) AppendLog(job string, attempt, step int, first uint64, records []work.Record) (next uint64, last int64, err error) {
-	if err := checkRecords(attempt, step, first, records); err != nil {
-		return 0, 0, err
+// Appended tells what AppendLog did.
+type Appended struct {
+	Next   uint64 // the next sequence number expected of that Step
+	Last   int64  // position of the last record of the log
+	Stored int    // records that were not stored before: those before Next, whose positions end with Last
+}
+
+// AppendLog stores those records that are not stored yet in the log of a Job (work.Job.LogID). A gap (first > Next) stores
+// nothing. Sequence numbers follow from first; a record whose Seq is set must agree.
+func (tx *Tx) AppendLog(job string, key LogKey, first uint64, records []work.Record) (a Appended, err error) {
+	if err := checkRecords(key, first, records); err != nil {
+		return a, err
 	}
 	l, err := tx.lockedLog(job)
 	if err != nil {
-		return 0, 0, err
+		return a, err
 	}
-	_, next = l.heads.of(attempt, step)
+	_, next := l.heads.of(key)
 	if first > next || next-first >= uint64(len(records)) {
-		return next, l.Last, nil
+		return Appended{Next: next, Last: l.Last}, nil
 	}
 	records = records[next-first:]
 	p := packer{open: l.tail, first: l.tailFirst, next: l.Last + 1}
-	p.add(attempt, step, next, records)
+	p.add(key, next, records)
 	for _, c := range p.chunks {
 		if _, err := tx.exec("INSERT INTO log_chunks (job_id, first_pos, count, data) VALUES ($1, $2, $3, $4)", job, c.First, c.Count, c.Data); err != nil {
-			return 0, 0, err
+			return a, err
 		}
 	}
-	next += uint64(len(records))
-	last = p.next - 1
+	a = Appended{Next: next + uint64(len(records)), Last: p.next - 1, Stored: len(records)}
 	_, err = tx.exec("UPDATE log_jobs SET last_pos = $2, heads = $3, tail_first = $4, tail = $5, late = (archive <> '') WHERE job_id = $1",
-		job, last, l.heads.set(attempt, step, next).encode(), p.first, blob(p.open))
-	return next, last, err
+		job, a.Last, l.heads.set(key, a.Next).encode(), p.first, blob(p.open))
+	return a, err
 }
 
 // checkRecords refuses what could not be read back as it was.
-func checkRecords(attempt, step int, first uint64, records []work.Record) error {
+func checkRecords(key LogKey, first uint64, records []work.Record) error {
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.Invalid, "bad_log_batch", "a batch of log records is not valid: %s", fmt.Sprintf(format, args...))
 	}
-	if attempt < 0 || step < 0 || attempt > 1e6 || step > 1e6 || first == 0 || first > 1<<62 {
-		return bad("attempt %d, step %d, first %d", attempt, step, first)
+	if key.Part < 0 || key.Part >= keyFactor || key.Attempt < 0 || key.Attempt >= keyFactor || key.Step < 0 || key.Step > 1e6 || first == 0 || first > 1<<62 {
+		return bad("part %d, attempt %d, step %d, first %d", key.Part, key.Attempt, key.Step, first)
 	}
 	for i := range records {
 		r := &records[i]
@@ -102,19 +107,22 @@ func checkRecords(attempt, step int, first uint64, records []work.Record) error 
 			return bad("record %d has the sequence number %d", i, r.Seq)
 		case len(r.Data) > work.MaxRecordBytes:
 			return bad("record %d has %d bytes", i, len(r.Data))
-		case r.Stream > 3:
+		case r.Stream > work.Progress:
 			return bad("record %d is of stream %d", i, r.Stream)
+		case r.Node < 0 || r.Node > work.MaxLogIndex || r.Item < 0 || r.Item > work.MaxLogIndex:
+			return bad("record %d is about the Node %d and the Item %d", i, r.Node, r.Item)
 		}
 	}
 	return nil
 }
 
-// LogHeads gives how much of each Step's log is stored.
-func (tx *Tx) LogHeads(job string, attempt int) ([]LogHead, error) {
+// LogHeads gives how much is stored of each Step of an Attempt, in the log of a Job; of a Part of it unless part is 0.
+func (tx *Tx) LogHeads(job string, part, attempt int) ([]LogHead, error) {
 	l, _, err := find(tx, scanLogRow, selectLog, job)
 	var all []LogHead
+	run := LogKey{Part: part, Attempt: attempt}.run()
 	for _, h := range l.heads {
-		if h.attempt == attempt {
+		if h.run == run {
 			all = append(all, LogHead{Step: h.step, Next: h.next})
 		}
 	}
@@ -136,7 +144,7 @@ func (tx *Tx) ReadLog(job string, after int64, limit int) ([]LogLine, error) {
 		if l.Pos > after {
 			lines = append(lines, l)
 			after = l.Pos
-			room -= len(l.Data) + recordHead
+			room -= recordSize(&l.Record)
 		}
 		return room > 0 && (limit <= 0 || len(lines) < limit)
 	}

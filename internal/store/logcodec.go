@@ -16,8 +16,13 @@ import (
 
 // A chunk is a sequence of runs. A run is records of one Attempt and Step that follow one another:
 //
-//	run    = attempt step first-seq count time record...   (uvarints; time a varint of microseconds since 1970)
-//	record = length<<3|partial<<2|stream  time  bytes       (uvarint; varint of microseconds since the one before)
+//	run    = key step first-seq count time record...              (uvarints; time a varint of microseconds since 1970)
+//	record = length<<3|partial<<2|stream  [more]  time  bytes      (uvarint; varint of microseconds since the one before)
+//	key    = part*1000 + attempt                                   (a Part is from 1 on, 0 when the Job has none)
+//	more   = stream node item                                      (uvarints)
+//
+// The stream in the head of a record is 1, 2 or 3, which is the whole of it. It is 0, a mark, when more follows: of a record that is about a
+// Node or an Item, or of the stream Progress. Logs from before there were Nodes have no such mark and no Part, and read as they are.
 //
 // Runs can simply be put behind one another, so that an open chunk grows without being read. A chunk is stored as a
 // frame: zstd, or for small ones a zero byte and the chunk as it is.
@@ -33,16 +38,31 @@ const (
 	// unpackedMost bounds what a frame may unpack to.
 	unpackedMost = 1 << 20
 	recordHead   = 16 // bytes of a record beside its data, at most
-	rawFrame     = 0  // first byte of a frame that is not compressed; zstd's is 0x28
+	recordMore   = 8  // of one that bears a Node, beside these
+	keyFactor    = 1000
+	rawFrame     = 0 // first byte of a frame that is not compressed; zstd's is 0x28
 )
 
 // LogLine is one stored record. Pos is its place in the Job's log, rising by one from 1 in the order of storing.
 type LogLine struct {
 	Pos     int64
-	Attempt int
+	Part    int // of a Runbook Job, from 1; 0 where the Job has none
+	Attempt int // of the Part, or of the Job
 	Step    int
 	work.Record
 }
+
+// LogKey names one sequence of records in a Job's log.
+type LogKey struct {
+	Part    int // of a Runbook Job, below 1,000; 0 where the Job has none
+	Attempt int // below 1,000
+	Step    int
+}
+
+// run is Part and Attempt as one number.
+func (k LogKey) run() int { return k.Part*keyFactor + k.Attempt }
+
+func (l *LogLine) key() LogKey { return LogKey{l.Part, l.Attempt, l.Step} }
 
 // LogChunk is a run of records stored together.
 type LogChunk struct {
@@ -93,26 +113,50 @@ func unframe(data []byte) ([]byte, error) {
 }
 
 // appendRun puts records of one Step, with sequence numbers from seq on, behind a chunk.
-func appendRun(chunk []byte, attempt, step int, seq uint64, records []work.Record) []byte {
+func appendRun(chunk []byte, key LogKey, seq uint64, records []work.Record) []byte {
 	last := recordTime(&records[0])
-	chunk = binary.AppendUvarint(chunk, uint64(attempt))
-	chunk = binary.AppendUvarint(chunk, uint64(step))
+	chunk = binary.AppendUvarint(chunk, uint64(key.run()))
+	chunk = binary.AppendUvarint(chunk, uint64(key.Step))
 	chunk = binary.AppendUvarint(chunk, seq)
 	chunk = binary.AppendUvarint(chunk, uint64(len(records)))
 	chunk = binary.AppendVarint(chunk, last)
 	for i := range records {
 		r := &records[i]
-		head := uint64(len(r.Data))<<3 | uint64(r.Stream)&3
+		head := uint64(len(r.Data)) << 3
 		if r.Partial {
 			head |= 4
 		}
 		now := recordTime(r)
-		chunk = binary.AppendUvarint(chunk, head)
+		if marked(r) {
+			chunk = appendMore(binary.AppendUvarint(chunk, head), r)
+		} else {
+			chunk = binary.AppendUvarint(chunk, head|uint64(r.Stream))
+		}
 		chunk = binary.AppendVarint(chunk, now-last)
 		chunk = append(chunk, r.Data...)
 		last = now
 	}
 	return chunk
+}
+
+// appendMore puts what follows the mark of a record behind it.
+func appendMore(chunk []byte, r *work.Record) []byte {
+	chunk = binary.AppendUvarint(chunk, uint64(r.Stream))
+	chunk = binary.AppendUvarint(chunk, uint64(r.Node))
+	return binary.AppendUvarint(chunk, uint64(r.Item))
+}
+
+// marked tells whether a record needs more than its head has room for.
+func marked(r *work.Record) bool {
+	return r.Node|r.Item != 0 || r.Stream == 0 || r.Stream > 3
+}
+
+// recordSize is how many bytes a record takes in a chunk, at most.
+func recordSize(r *work.Record) int {
+	if marked(r) {
+		return len(r.Data) + recordHead + recordMore
+	}
+	return len(r.Data) + recordHead
 }
 
 // recordTime gives the time of a record, moved into the years 1 to 9999: a host's clock may say anything, but what is
@@ -127,14 +171,14 @@ func appendLines(chunk []byte, lines []LogLine) []byte {
 	for len(lines) > 0 {
 		first := lines[0]
 		n := 1
-		for n < len(lines) && lines[n].Attempt == first.Attempt && lines[n].Step == first.Step && lines[n].Seq == first.Seq+uint64(n) {
+		for n < len(lines) && lines[n].key() == first.key() && lines[n].Seq == first.Seq+uint64(n) {
 			n++
 		}
 		run := make([]work.Record, n)
 		for i := range run {
 			run[i] = lines[i].Record
 		}
-		chunk = appendRun(chunk, first.Attempt, first.Step, first.Seq, run)
+		chunk = appendRun(chunk, first.key(), first.Seq, run)
 		lines = lines[n:]
 	}
 	return chunk
@@ -186,22 +230,42 @@ func (r *reader) small() int {
 	return int(v)
 }
 
+// more reads what follows the mark of a record, if it has one.
+func (r *reader) more(of *work.Record) bool {
+	of.Node, of.Item = 0, 0
+	if of.Stream != 0 {
+		return false
+	}
+	stream := r.uvarint()
+	of.Stream, of.Node, of.Item = work.Stream(stream), r.small(), r.small()
+	if stream > uint64(work.Progress) {
+		r.bad, r.rest = true, nil
+	}
+	return true
+}
+
 // eachLine calls visit with the lines of a chunk whose first has the position pos, until visit returns false. The bytes of
 // the lines are those of the chunk.
 func eachLine(chunk []byte, pos int64, visit func(LogLine) bool) error {
 	r := &reader{rest: chunk}
 	for len(r.rest) > 0 {
-		line := LogLine{Pos: pos, Attempt: r.small(), Step: r.small()}
+		line := LogLine{Pos: pos}
+		run := r.small()
+		line.Part, line.Attempt, line.Step = run/keyFactor, run%keyFactor, r.small()
 		line.Seq = r.uvarint()
-		count, at := r.uvarint(), r.varint()
+		count, at, more := r.uvarint(), r.varint(), false
 		for range count {
 			head := r.uvarint()
+			line.Stream = work.Stream(head & 3)
+			if line.Stream == 0 || more {
+				more = r.more(&line.Record)
+			}
 			at += r.varint()
 			line.Data = r.bytes(head >> 3)
 			if r.bad {
 				return errBadChunk
 			}
-			line.Stream, line.Partial, line.Time = work.Stream(head&3), head&4 != 0, time.UnixMicro(at).UTC()
+			line.Partial, line.Time = head&4 != 0, time.UnixMicro(at).UTC()
 			if !visit(line) {
 				return nil
 			}
@@ -250,7 +314,7 @@ type packer struct {
 }
 
 // add puts records of one Step behind what is there.
-func (p *packer) add(attempt, step int, seq uint64, records []work.Record) {
+func (p *packer) add(key LogKey, seq uint64, records []work.Record) {
 	for len(records) > 0 {
 		n := fitting(records, chunkMost-len(p.open))
 		if n == 0 {
@@ -260,7 +324,7 @@ func (p *packer) add(attempt, step int, seq uint64, records []work.Record) {
 			}
 			n = 1
 		}
-		p.open = appendRun(p.open, attempt, step, seq, records[:n])
+		p.open = appendRun(p.open, key, seq, records[:n])
 		p.next += int64(n)
 		seq += uint64(n)
 		records = records[n:]
@@ -273,7 +337,7 @@ func (p *packer) add(attempt, step int, seq uint64, records []work.Record) {
 // fitting counts the records that go into that many bytes.
 func fitting(records []work.Record, room int) int {
 	for i := range records {
-		if room -= len(records[i].Data) + recordHead; room < 0 {
+		if room -= recordSize(&records[i]); room < 0 {
 			return i
 		}
 	}
@@ -296,13 +360,14 @@ type LogHead struct {
 type heads []headOf
 
 type headOf struct {
-	attempt, step int
-	next          uint64
+	run, step int // LogKey.run
+	next      uint64
 }
 
 // of finds a Step; next is 1 when nothing of it is stored.
-func (h heads) of(attempt, step int) (i int, next uint64) {
-	i = slices.IndexFunc(h, func(e headOf) bool { return e.attempt == attempt && e.step == step })
+func (h heads) of(key LogKey) (i int, next uint64) {
+	run := key.run()
+	i = slices.IndexFunc(h, func(e headOf) bool { return e.run == run && e.step == key.Step })
 	if i < 0 {
 		return i, 1
 	}
@@ -310,10 +375,10 @@ func (h heads) of(attempt, step int) (i int, next uint64) {
 }
 
 // set notes how much of a Step is stored.
-func (h heads) set(attempt, step int, next uint64) heads {
-	i, _ := h.of(attempt, step)
+func (h heads) set(key LogKey, next uint64) heads {
+	i, _ := h.of(key)
 	if i < 0 {
-		return append(h, headOf{attempt, step, next})
+		return append(h, headOf{key.run(), key.Step, next})
 	}
 	h[i].next = next
 	return h
@@ -322,7 +387,7 @@ func (h heads) set(attempt, step int, next uint64) heads {
 func (h heads) encode() []byte {
 	b := make([]byte, 0, 8*len(h))
 	for _, e := range h {
-		b = binary.AppendUvarint(b, uint64(e.attempt))
+		b = binary.AppendUvarint(b, uint64(e.run))
 		b = binary.AppendUvarint(b, uint64(e.step))
 		b = binary.AppendUvarint(b, e.next)
 	}

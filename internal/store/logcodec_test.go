@@ -15,17 +15,18 @@ import (
 
 // anyLines draws lines of a log with positions from 1 on, of Steps that come one after the other or mixed.
 func anyLines(t *rapid.T) []LogLine {
-	type step struct{ attempt, step int }
-	next := map[step]uint64{}
+	next := map[LogKey]uint64{}
 	n := rapid.IntRange(0, 60).Draw(t, "lines")
 	lines := make([]LogLine, n)
 	for i := range lines {
-		of := step{rapid.IntRange(0, 3).Draw(t, "attempt"), rapid.IntRange(0, 2).Draw(t, "step")}
+		of := LogKey{rapid.SampledFrom([]int{0, 0, 1, 999}).Draw(t, "part"), rapid.IntRange(0, 3).Draw(t, "attempt"), rapid.IntRange(0, 2).Draw(t, "step")}
 		next[of]++
-		lines[i] = LogLine{Pos: int64(i + 1), Attempt: of.attempt, Step: of.step, Record: work.Record{
+		lines[i] = LogLine{Pos: int64(i + 1), Part: of.Part, Attempt: of.Attempt, Step: of.Step, Record: work.Record{
 			Seq:     next[of],
 			Time:    time.UnixMicro(rapid.Int64Range(-6e16, 25e16).Draw(t, "time")).UTC(),
-			Stream:  work.Stream(rapid.IntRange(0, 3).Draw(t, "stream")),
+			Stream:  work.Stream(rapid.IntRange(0, 4).Draw(t, "stream")),
+			Node:    rapid.SampledFrom([]int{0, 0, 1, 700, 1_000_000}).Draw(t, "node"),
+			Item:    rapid.SampledFrom([]int{0, 0, 1, 500, 1_000_000}).Draw(t, "item"),
 			Partial: rapid.Bool().Draw(t, "partial"),
 			Data:    rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data"),
 		}}
@@ -57,7 +58,7 @@ func TestChunkRoundTrip(t *testing.T) {
 // TestRecordTime: a mad clock of a host does no harm.
 func TestRecordTime(t *testing.T) {
 	for _, at := range []time.Time{{}, time.UnixMicro(1 << 62), time.UnixMicro(-1 << 62), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
-		chunk := appendRun(nil, 1, 0, 1, []work.Record{{Time: at}, {Time: time.Now()}})
+		chunk := appendRun(nil, LogKey{Attempt: 1}, 1, []work.Record{{Time: at}, {Time: time.Now()}})
 		lines, err := linesAfter(LogChunk{First: 1, Data: frame(chunk)}, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -71,19 +72,36 @@ func TestRecordTime(t *testing.T) {
 	}
 }
 
+// TestOldChunk: what was stored before there were Nodes reads as it is, and is written as it was.
+func TestOldChunk(t *testing.T) {
+	old := []byte("\x02\x03\x05\x02\x80\x89\x7a" + "\x11\x00ok" + "\x0e\x08!") // attempt 2, Step 3, from 5 on
+	lines, err := linesAfter(LogChunk{First: 9, Data: append([]byte{rawFrame}, old...)}, 0)
+	at := time.UnixMicro(1_000_000).UTC()
+	want := []LogLine{
+		{Pos: 9, Attempt: 2, Step: 3, Record: work.Record{Seq: 5, Time: at, Stream: work.Stdout, Data: []byte("ok")}},
+		{Pos: 10, Attempt: 2, Step: 3, Record: work.Record{Seq: 6, Time: at.Add(4 * time.Microsecond), Stream: work.Stderr, Partial: true, Data: []byte("!")}},
+	}
+	if err != nil || !reflect.DeepEqual(lines, want) {
+		t.Fatalf("got %+v, %v", lines, err)
+	}
+	if again := appendLines(nil, want); !bytes.Equal(again, old) {
+		t.Errorf("it is written as %q", again)
+	}
+}
+
 func TestHeadsRoundTrip(t *testing.T) {
 	var h heads
 	for i := range 300 {
-		h = h.set(i%7, i%5, uint64(i)<<40)
+		h = h.set(LogKey{i % 2, i % 7, i % 5}, uint64(i)<<40)
 	}
 	got, err := decodeHeads(h.encode())
 	if err != nil || !reflect.DeepEqual(got, h) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, next := h.of(1, 1); next != 281<<40 {
+	if _, next := h.of(LogKey{1, 1, 1}); next != 281<<40 {
 		t.Errorf("next is %d", next)
 	}
-	if _, next := h.of(9, 9); next != 1 {
+	if _, next := h.of(LogKey{0, 9, 9}); next != 1 {
 		t.Errorf("next of an unknown Step is %d", next)
 	}
 }
@@ -99,7 +117,7 @@ func archiveOf(t testing.TB, n, k int) []byte {
 		for i := range records {
 			records[i] = work.Record{Time: time.UnixMicro(int64(first + i)), Stream: work.Stdout, Data: fmt.Append(nil, "line ", first+i)}
 		}
-		c := LogChunk{First: int64(first), Count: int64(count), Data: frame(appendRun(nil, 1, 0, uint64(first), records))}
+		c := LogChunk{First: int64(first), Count: int64(count), Data: frame(appendRun(nil, LogKey{Attempt: 1}, uint64(first), records))}
 		if err := w.Add(c); err != nil {
 			t.Fatal(err)
 		}
@@ -173,8 +191,9 @@ func TestDamagedArchive(t *testing.T) {
 
 func FuzzChunk(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(frame(appendRun(nil, 1, 2, 3, []work.Record{{Data: []byte("x")}, {Data: bytes.Repeat([]byte("y"), 300)}})))
-	f.Add(append([]byte{rawFrame}, appendRun(nil, 1, 2, 3, []work.Record{{Data: []byte("x")}})...))
+	f.Add(frame(appendRun(nil, LogKey{0, 1, 2}, 3, []work.Record{{Data: []byte("x")}, {Data: bytes.Repeat([]byte("y"), 300)}})))
+	f.Add(frame(appendRun(nil, LogKey{7, 1, 2}, 3, []work.Record{{Stream: work.Progress, Node: 9, Item: 1, Data: []byte("{}")}, {Stream: 1, Data: []byte("x")}})))
+	f.Add(append([]byte{rawFrame}, appendRun(nil, LogKey{0, 1, 2}, 3, []work.Record{{Data: []byte("x")}})...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		lines, err := linesAfter(LogChunk{First: 1, Data: data}, 0)
 		if err != nil {
@@ -214,4 +233,34 @@ func FuzzHeads(f *testing.F) {
 			t.Errorf("%d bytes gave %d heads", len(data), len(h))
 		}
 	})
+}
+
+// BenchmarkChunk: lines as programs print them into a chunk and out of it again, without and with Nodes.
+func BenchmarkChunk(b *testing.B) {
+	records := make([]work.Record, 2000)
+	for i := range records {
+		records[i] = work.Record{Time: time.UnixMicro(1_700_000_000_000_000 + int64(i)*13), Stream: work.Stdout,
+			Data: fmt.Appendf(nil, "module.network[%04d].terraform_data.item: Creation complete after %dms [id=%08x]", i, i%977, i*2654435761)}
+	}
+	run := func(name string) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var chunk []byte
+			n := 0
+			for b.Loop() {
+				chunk = appendRun(chunk[:0], LogKey{Attempt: 1}, 1, records)
+				if err := eachLine(chunk, 1, func(LogLine) bool { n++; return true }); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(chunk))/float64(len(records)), "B/record")
+			b.ReportMetric(float64(len(frame(chunk)))/float64(len(records)), "packed-B/record")
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+	run("plain")
+	for i := range records {
+		records[i].Node, records[i].Item = i%1000+1, 1
+	}
+	run("nodes")
 }

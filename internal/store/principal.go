@@ -17,6 +17,9 @@ type ServicePrincipal struct {
 type Credential struct {
 	ID, PrincipalID, Name            string
 	Kind                             string // "secret" or "token"
+	Instance                         string // that it was made for when it registered, by name; else ""
+	Request                          string // to register that it was made for, else ""
+	ReplacedBy                       string // id of the Credential that is to be used in its place, else ""
 	Hash                             []byte // SHA-256; the secrets are random and long
 	CreatedAt, ExpiresAt, LastUsedAt time.Time
 }
@@ -91,12 +94,12 @@ func (tx *Tx) DeletePrincipal(org, id string) error {
 	return tx.remove("Service principal", "principal", "service_principals", org, id)
 }
 
-const credentialColumns = "c.id, c.principal_id, c.name, c.kind, c.hash, c.created_at, c.expires_at, c.last_used_at"
+const credentialColumns = "c.id, c.principal_id, c.name, c.kind, c.hash, c.created_at, c.expires_at, c.last_used_at, c.instance, c.request, c.replaced_by"
 
 // credentialDest gives where the columns of a Credential go, and what sets its times once they are scanned.
 func credentialDest(c *Credential) (dest []any, times func()) {
 	var created, expires, used int64
-	dest = []any{&c.ID, &c.PrincipalID, &c.Name, &c.Kind, &c.Hash, &created, &expires, &used}
+	dest = []any{&c.ID, &c.PrincipalID, &c.Name, &c.Kind, &c.Hash, &created, &expires, &used, &c.Instance, &c.Request, &c.ReplacedBy}
 	return dest, func() { c.CreatedAt, c.ExpiresAt, c.LastUsedAt = moment(created), moment(expires), moment(used) }
 }
 
@@ -117,9 +120,9 @@ func (tx *Tx) PutCredential(c *Credential) error {
 	}
 	var n int64
 	trouble, err := tx.guarded(func() (err error) {
-		n, err = tx.exec(`INSERT INTO credentials (id, principal_id, name, kind, hash, created_at, expires_at, last_used_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-			id, c.PrincipalID, c.Name, c.Kind, c.Hash, micros(tx.now), micros(c.ExpiresAt), micros(c.LastUsedAt))
+		n, err = tx.exec(`INSERT INTO credentials (id, principal_id, name, kind, hash, created_at, expires_at, last_used_at, instance, request)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
+			id, c.PrincipalID, c.Name, c.Kind, c.Hash, micros(tx.now), micros(c.ExpiresAt), micros(c.LastUsedAt), c.Instance, c.Request)
 		return err
 	})
 	switch {
@@ -134,18 +137,19 @@ func (tx *Tx) PutCredential(c *Credential) error {
 	return nil
 }
 
-// Credentials gives the Credentials of a Service principal that was found in its Organization, oldest first.
-func (tx *Tx) Credentials(principalID string) ([]Credential, error) {
+// Credentials gives the Credentials of a Service principal, oldest first.
+func (tx *Tx) Credentials(org, principalID string) ([]Credential, error) {
 	scan := func(r row) (c Credential, err error) {
 		dest, times := credentialDest(&c)
 		err = r.Scan(dest...)
 		times()
 		return c, err
 	}
-	return list(tx, scan, "SELECT "+credentialColumns+" FROM credentials c WHERE c.principal_id = $1 ORDER BY c.created_at, c.id", principalID)
+	return list(tx, scan, "SELECT "+credentialColumns+` FROM credentials c JOIN service_principals p ON p.id = c.principal_id
+		WHERE c.principal_id = $1 AND p.org = $2 ORDER BY c.created_at, c.id`, principalID, org)
 }
 
-// CredentialByHash finds a Credential, and whose it is, by the hash of its secret. Whether it has expired is for the
+// CredentialByHash finds a Credential, and whose it is, by the hash of its secret, in all Organizations: who logs in says no more. Whether it has expired is for the
 // caller to see.
 func (tx *Tx) CredentialByHash(kind string, hash []byte) (Credential, ServicePrincipal, error) {
 	return tx.credentialWhere("c.kind = $1 AND c.hash = $2", kind, hash)
@@ -175,17 +179,46 @@ func (tx *Tx) credentialWhere(condition string, args ...any) (Credential, Servic
 	return b.c, b.p, err
 }
 
-// TouchCredential notes when a Credential was last used.
+// TouchCredential notes when a Credential was last used. It is for all Organizations: who used it was found by its hash.
 func (tx *Tx) TouchCredential(id string, at time.Time) error {
 	_, err := tx.exec("UPDATE credentials SET last_used_at = $2 WHERE id = $1", id, micros(at))
 	return err
 }
 
 // DeleteCredential deletes a Credential of a Service principal.
-func (tx *Tx) DeleteCredential(principalID, id string) error {
-	n, err := tx.exec("DELETE FROM credentials WHERE principal_id = $1 AND id = $2", principalID, id)
+func (tx *Tx) DeleteCredential(org, principalID, id string) error {
+	n, err := tx.exec(`DELETE FROM credentials WHERE id = $2 AND principal_id =
+		(SELECT p.id FROM service_principals p WHERE p.id = $1 AND p.org = $3)`, principalID, id, org)
 	if err == nil && n == 0 {
 		err = absent("Credential", "credential", id)
 	}
+	return err
+}
+
+// ofOrganization ends a statement on credentials: only those of a Service principal, $1, of an Organization, $2.
+const ofOrganization = " AND principal_id = (SELECT p.id FROM service_principals p WHERE p.id = $1 AND p.org = $2)"
+
+// ReplaceCredential has a Credential end at a time, or before that when EndReplaced is called for the next one.
+func (tx *Tx) ReplaceCredential(org, principalID, id, next string, until time.Time) error {
+	_, err := tx.exec(`UPDATE credentials SET replaced_by = $4, expires_at = CASE WHEN expires_at = 0 OR expires_at > $5 THEN $5 ELSE expires_at END
+		WHERE id = $3`+ofOrganization, principalID, org, id, next, micros(until))
+	return err
+}
+
+// PassReplaced has what one Credential replaces be replaced by another.
+func (tx *Tx) PassReplaced(org, principalID, from, to string) error {
+	_, err := tx.exec("UPDATE credentials SET replaced_by = $4 WHERE replaced_by = $3"+ofOrganization, principalID, org, from, to)
+	return err
+}
+
+// Replaces tells whether there are Credentials of a Service principal that end once this one is used.
+func (tx *Tx) Replaces(org, principalID, id string) (bool, error) {
+	_, ok, err := find(tx, value[string], "SELECT id FROM credentials WHERE replaced_by = $3"+ofOrganization+" LIMIT 1", principalID, org, id)
+	return ok, err
+}
+
+// EndReplaced deletes the Credentials that this one replaces.
+func (tx *Tx) EndReplaced(org, principalID, id string) error {
+	_, err := tx.exec("DELETE FROM credentials WHERE replaced_by = $3"+ofOrganization, principalID, org, id)
 	return err
 }

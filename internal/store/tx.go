@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,7 @@ type Tx struct {
 	now    time.Time
 	writes bool
 	events int64 // appended so far
+	author author
 	again  bool  // the database wants the transaction to be run anew
 	broken error // the database gave the transaction up: what follows would run outside of it
 }
@@ -47,11 +49,13 @@ func (tx *Tx) Now() time.Time { return tx.now }
 func (tx *Tx) LockCatalog(org string) error { return tx.lock("catalog " + org) }
 
 // lock holds a named lock until the end of an Update. Where writers are alone anyway it does nothing.
-func (tx *Tx) lock(name string) error {
-	if tx.d.lock == "" || !tx.writes {
+func (tx *Tx) lock(name string) error { return tx.hold(tx.d.lock, name) }
+
+func (tx *Tx) hold(how, name string) error {
+	if how == "" || !tx.writes {
 		return nil
 	}
-	_, err := tx.exec(tx.d.lock, name)
+	_, err := tx.exec(how, name)
 	return err
 }
 
@@ -167,7 +171,15 @@ func absent(what, code, name string) *fault.Fault {
 
 // taken is the fault of a name that another record has.
 func taken(what, code, name string) *fault.Fault {
-	return fault.New(fault.Conflict, code+"_exists", "there is already a %s named %q", what, name)
+	article := "a"
+	if strings.ContainsAny(what[:1], "AEIO") {
+		article = "an"
+	}
+	f := fault.New(fault.Conflict, code+"_exists", "there is already %s %s named %q", article, what, name)
+	if code == "assignment" {
+		return f.WithHint("nothing is left to do: see legwork assignment list")
+	}
+	return f
 }
 
 // newID makes a UUID version 7: unique, and rising with time, so that indexes grow at their end.

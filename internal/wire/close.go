@@ -29,6 +29,7 @@ const (
 	CloseForbidden    CloseCode = 4011 // a message about a Job that is not this Instance's
 	CloseSingle       CloseCode = 4012 // the Runner record allows one Instance, and another one is there
 	CloseUnavailable  CloseCode = 4013 // the Server cannot serve now, for example its database is away
+	CloseOS           CloseCode = 4014 // the Runner record is for another operating system
 )
 
 // closing is what a close code means to a program (permanent) and to a person.
@@ -63,6 +64,8 @@ var closings = map[CloseCode]closing{
 		hint: "the Jobs of this Session go on after the reconnect", kind: fault.Forbidden},
 	CloseSingle: {name: "single_instance", sentence: "the Runner record allows one Instance, and another one is connected",
 		hint: "stop the other process, or set allow_multiple_instances on the Runner record", kind: fault.Conflict},
+	CloseOS: {name: "wrong_os", sentence: "the Runner record is for another operating system",
+		hint: "use another Runner record, or change os of that one", kind: fault.Conflict, permanent: true},
 	CloseUnavailable: {name: "unavailable", sentence: "the Server cannot serve this Runner now", kind: fault.Unavailable},
 }
 

@@ -61,8 +61,8 @@ type Conn struct {
 	room    chan struct{} // closed when queued has fallen; nil when nobody waits
 	failure *CloseError   // why this end closes; set once
 	late    *time.Timer   // breaks the connection when closing takes long
-	wake    chan struct{} // of the writer; holds one
-	done    chan struct{} // closed when the writer has ended
+	writing bool          // there is a writer, or there was the last one
+	done    chan struct{} // closed when the last writer has ended
 }
 
 func newConn(ws *websocket.Conn, line net.Conn, client bool, tune tuning) *Conn {
@@ -71,13 +71,12 @@ func newConn(ws *websocket.Conn, line net.Conn, client bool, tune tuning) *Conn 
 	}
 	c := &Conn{
 		ws: ws, line: line, tune: tune, client: client, born: time.Now(),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		done: make(chan struct{}),
 	}
 	ws.SetReadLimit(MaxFrame)
 	c.mu.Lock()
 	c.alive = time.AfterFunc(tune.pingEvery, c.checkAlive)
 	c.mu.Unlock()
-	go c.write()
 	return c
 }
 
@@ -158,36 +157,45 @@ func (c *Conn) push(data []byte) error {
 		c.frames = append(c.frames, data)
 	}
 	c.queued += len(data)
-	c.wakeWriter()
+	c.startWriter()
 	return nil
 }
 
+// wakeWriter has what is queued written, or the connection closed. The caller does not hold mu.
 func (c *Conn) wakeWriter() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.startWriter()
+}
+
+// startWriter sees to it that there is a writer. An idle connection has none: of the memory that one takes, the stack of a
+// second goroutine would be a large part. The caller holds mu.
+func (c *Conn) startWriter() {
+	if !c.writing {
+		c.writing = true
+		go c.write()
 	}
 }
 
-// write is the one writer. It ends when the connection is closed.
+// write is the one writer. It ends when nothing is left to write, and for the last time when the connection is closed.
 func (c *Conn) write() {
-	defer c.wrapUp()
-	for range c.wake {
-		for frame := c.take(); frame != nil; frame = c.take() {
-			err := c.ws.Write(context.Background(), websocket.MessageBinary, frame)
-			c.wrote(len(frame))
-			if err != nil {
-				c.lost(err)
-				return
-			}
-		}
-		if failure := c.failed(); failure != nil {
-			_ = c.ws.Close(websocket.StatusCode(failure.Code), cut(failure.Error(), 120))
+	frame, closing := c.take()
+	for ; frame != nil; frame, closing = c.take() {
+		err := c.ws.Write(context.Background(), websocket.MessageBinary, frame)
+		c.wrote(len(frame))
+		if err != nil {
+			c.lost(err)
+			c.wrapUp()
 			return
 		}
 	}
+	if closing != nil {
+		_ = c.ws.Close(websocket.StatusCode(closing.Code), cut(closing.Error(), 120))
+		c.wrapUp()
+	}
 }
 
+// wrapUp is the end of the last writer.
 func (c *Conn) wrapUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,17 +205,19 @@ func (c *Conn) wrapUp() {
 	close(c.done)
 }
 
-func (c *Conn) take() []byte {
+// take gives the writer the next frame. Without one its work is over, unless the connection is to be closed: then it gives why.
+func (c *Conn) take() (frame []byte, closing *CloseError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.frames) == 0 {
 		c.frames = nil
-		return nil
+		c.writing = c.failure != nil
+		return nil, c.failure
 	}
-	frame := c.frames[0]
+	frame = c.frames[0]
 	c.frames[0] = nil
 	c.frames = c.frames[1:]
-	return frame
+	return frame, nil
 }
 
 func (c *Conn) wrote(n int) {

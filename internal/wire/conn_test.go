@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -227,124 +228,152 @@ func TestSendWaitEndsWithContextAndConnection(t *testing.T) {
 	}
 }
 
-// TestHalfOpenIsNoticed cuts a connection in the way of a pulled cable: bytes vanish, nobody is told.
+// TestHalfOpenIsNoticed cuts a connection in the way of a pulled cable: bytes vanish, nobody is told. Time is virtual.
 func TestHalfOpenIsNoticed(t *testing.T) {
-	tune := defaultTuning()
-	tune.pingEvery, tune.deadAfter, tune.closeGrace = 20*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
-	accepted := make(chan *Conn, 1)
-	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := accept(w, r, tune)
-		accepted <- c
-	}))
-	defer hub.Close()
-	cable := newCable(t, hub.Listener.Addr().String())
-	client, err := dial(t.Context(), DialConfig{URL: "http://" + cable.addr}, tune)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := <-accepted
-	atClient, atServer := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := client.Receive(t.Context()); atClient <- err }()
-	go func() { _, err := server.Receive(t.Context()); atServer <- err }()
-	select { // pings keep an idle connection alive for much longer than deadAfter
-	case err := <-atClient:
-		t.Fatalf("ended while the cable was whole: %v", err)
-	case err := <-atServer:
-		t.Fatalf("ended while the cable was whole: %v", err)
-	case <-time.After(400 * time.Millisecond):
-	}
-	cable.cut()
-	for _, ch := range []chan error{atClient, atServer} {
-		if err := <-ch; CodeOf(err) != CloseSilent {
-			t.Errorf("got %v, want CloseSilent", err)
+	synctest.Test(t, func(t *testing.T) {
+		cable := newCable(t)
+		client, server := cable.pair()
+		atClient, atServer := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := client.Receive(t.Context()); atClient <- err }()
+		go func() { _, err := server.Receive(t.Context()); atServer <- err }()
+		time.Sleep(time.Hour) // pings keep an idle connection alive
+		synctest.Wait()
+		select {
+		case err := <-atClient:
+			t.Fatalf("ended while the cable was whole: %v", err)
+		case err := <-atServer:
+			t.Fatalf("ended while the cable was whole: %v", err)
+		default:
 		}
-	}
-	client.Close(CloseNormal, "")
-	server.Close(CloseNormal, "")
-}
-
-// TestCloseDoesNotWaitForTheDead: a peer that answers nothing any more does not hold up the one who closes.
-func TestCloseDoesNotWaitForTheDead(t *testing.T) {
-	tune := defaultTuning()
-	accepted := make(chan *Conn, 1)
-	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := accept(w, r, tune)
-		accepted <- c
-	}))
-	defer hub.Close()
-	cable := newCable(t, hub.Listener.Addr().String())
-	client, err := dial(t.Context(), DialConfig{URL: "http://" + cable.addr}, tune)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := <-accepted
-	cable.cut()
-	reading := make(chan error, 1)
-	go func() { _, err := client.Receive(context.Background()); reading <- err }() // at one end, and nobody reads at the other
-	var both sync.WaitGroup
-	for _, c := range []*Conn{client, server} {
-		both.Go(func() {
-			began := time.Now()
-			c.Close(CloseNormal, "")
-			if took := time.Since(began); took > 4*time.Second {
-				t.Errorf("closing took %v", took)
+		cable.cut()
+		began := time.Now()
+		for _, ch := range []chan error{atClient, atServer} {
+			if err := <-ch; CodeOf(err) != CloseSilent {
+				t.Errorf("got %v, want CloseSilent", err)
 			}
-		})
-	}
-	both.Wait()
-	if err := <-reading; CodeOf(err) != CloseNormal {
-		t.Errorf("the reader got %v", err)
-	}
+			if took := time.Since(began); took < DeadAfter-PingEvery || took > DeadAfter+PingEvery {
+				t.Errorf("noticed after %v", took)
+			}
+		}
+		client.Close(CloseNormal, "")
+		server.Close(CloseNormal, "")
+	})
 }
 
-// cable forwards TCP until it is cut; then it swallows.
+// TestCloseDoesNotWaitForTheDead: a peer that answers nothing any more does not hold up the one who closes. Time is virtual.
+func TestCloseDoesNotWaitForTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cable := newCable(t)
+		client, server := cable.pair()
+		cable.cut()
+		reading := make(chan error, 1)
+		go func() { _, err := client.Receive(context.Background()); reading <- err }() // at one end, and nobody reads at the other
+		grace := defaultTuning().closeGrace
+		var both sync.WaitGroup
+		for _, c := range []*Conn{client, server} {
+			both.Go(func() {
+				began := time.Now()
+				c.Close(CloseNormal, "")
+				if took := time.Since(began); took > 2*grace {
+					t.Errorf("closing took %v", took)
+				}
+			})
+		}
+		both.Wait()
+		if err := <-reading; CodeOf(err) != CloseNormal {
+			t.Errorf("the reader got %v", err)
+		}
+	})
+}
+
+// cable carries a connection within a bubble of virtual time until it is cut; then it swallows.
 type cable struct {
-	addr string
+	t       *testing.T
+	plugged chan net.Conn // at the Server's end
+	over    chan struct{} // closed when it is taken away
+
 	mu   sync.Mutex
 	gone bool
 }
 
-func (c *cable) cut() { c.mu.Lock(); defer c.mu.Unlock(); c.gone = true }
-
-func newCable(t *testing.T, target string) *cable {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cable{addr: l.Addr().String()}
-	var wg sync.WaitGroup
-	forward := func(to, from net.Conn) {
-		buf := make([]byte, 4096)
-		for {
-			n, err := from.Read(buf)
-			if err != nil {
-				return
-			}
-			c.mu.Lock()
-			if !c.gone {
-				_, _ = to.Write(buf[:n])
-			}
-			c.mu.Unlock()
-		}
-	}
-	wg.Go(func() {
-		near, err := l.Accept()
-		if err != nil {
-			return
-		}
-		far, err := net.Dial("tcp", target)
-		if err != nil {
-			return
-		}
-		wg.Go(func() { forward(far, near) })
-		wg.Go(func() { forward(near, far) })
-		<-t.Context().Done()
-		near.Close()
-		far.Close()
-	})
-	t.Cleanup(func() { l.Close(); wg.Wait() })
+func newCable(t *testing.T) *cable {
+	c := &cable{t: t, plugged: make(chan net.Conn), over: make(chan struct{})}
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+func (c *cable) cut() { c.mu.Lock(); defer c.mu.Unlock(); c.gone = true }
+
+// pair makes both ends of a connection over the cable, at the pace of real ones.
+func (c *cable) pair() (client, server *Conn) {
+	c.t.Helper()
+	accepted := make(chan *Conn, 1)
+	hub := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _ := accept(w, r, defaultTuning())
+		accepted <- conn
+	})}
+	go func() { _ = hub.Serve(c) }()
+	c.t.Cleanup(func() { _ = hub.Close() })
+	plugs := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return c.plug(), nil }}}
+	client, err := dial(c.t.Context(), DialConfig{URL: "http://hub.test", HTTPClient: plugs}, defaultTuning())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return client, <-accepted
+}
+
+// plug gives the Runner's end of the cable.
+func (c *cable) plug() net.Conn {
+	client, near := net.Pipe()
+	far, server := net.Pipe()
+	go c.forward(far, near)
+	go c.forward(near, far)
+	c.plugged <- server
+	return client
+}
+
+// forward carries one direction until an end is closed, of which the other end hears nothing once the cable is cut.
+func (c *cable) forward(to, from net.Conn) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := from.Read(buf)
+		c.mu.Lock()
+		gone := c.gone
+		c.mu.Unlock()
+		switch {
+		case err != nil && gone:
+			return
+		case err != nil:
+			to.Close()
+			return
+		case !gone:
+			_, _ = to.Write(buf[:n]) // whether it is closed, the other direction tells
+		}
+	}
+}
+
+// Accept, Close and Addr make a listener of the Server's end.
+func (c *cable) Accept() (net.Conn, error) {
+	select {
+	case conn := <-c.plugged:
+		return conn, nil
+	case <-c.over:
+		return nil, net.ErrClosed
+	}
+}
+
+func (c *cable) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.over:
+	default:
+		close(c.over)
+	}
+	return nil
+}
+
+func (c *cable) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestHostileFrames(t *testing.T) {
 	for name, m := range map[string]Message{

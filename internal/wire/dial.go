@@ -98,11 +98,21 @@ type catcher struct {
 	line net.Conn
 }
 
-// Hijack takes the connection out of the HTTP server.
+// lineBuffer is the size of the buffers, one each way, that a connection keeps while it is idle. Larger frames pass them by.
+const lineBuffer = 512
+
+// Hijack takes the connection out of the HTTP server. It comes with small buffers instead of the server's, which would be
+// most of what an idle Session takes of memory.
 func (c *catcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	line, buffered, err := http.NewResponseController(c.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
 	c.line = line
-	return line, buffered, err
+	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // what is buffered can be had
+	in := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(early)), line), max(lineBuffer, len(early)))
+	_, _ = in.Peek(len(early)) // who takes the connection looks for it in the buffer
+	return line, bufio.NewReadWriter(in, bufio.NewWriterSize(line, lineBuffer)), nil
 }
 
 func dialFailed(base string, resp *http.Response, err error) error {

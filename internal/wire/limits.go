@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"legwork/internal/runbook"
 	"legwork/internal/work"
 )
 
@@ -22,7 +23,7 @@ const (
 	maxText    = 16 << 10
 	maxEngines = 32
 	maxLabels  = 100
-	maxSteps   = 1000
+	maxSteps   = runbook.MaxRounds
 	maxAttempt = 1 << 30
 )
 
@@ -39,7 +40,7 @@ func checkMessage(m Message) error {
 	case *Refuse:
 		return errors.Join(m.check(), short("code", m.Code, maxName), short("message", m.Message, maxText))
 	case *StepStarted:
-		return errors.Join(m.check(), checkStep(m.Step))
+		return errors.Join(m.check(), checkStep(m.Step), short("commit", m.Commit, maxName))
 	case *StepFinished:
 		return errors.Join(m.check(), checkStep(m.Step), checkResult(&m.Result))
 	case *LogBatch:
@@ -222,8 +223,11 @@ func checkSpec(s *work.Spec) error {
 			return errors.New("the kind of a Step is malformed")
 		}
 	}
-	if !validID(s.ModuleID) {
+	if ofModule := s.Run == nil && s.NodeSource == nil && s.Where == ""; (ofModule || s.ModuleID != "") && !validID(s.ModuleID) {
 		return errors.New("the Module's id is malformed")
+	}
+	if s.Run != nil && (!validID(s.Run.Parent) || s.Run.Part < 1) {
+		return errors.New("the Part of the Job is malformed")
 	}
 	return nil
 }

@@ -12,8 +12,9 @@ import (
 // History:
 //
 //	1  2026-11  Jobs of Modules: hello, offers, steps, logs, cancel, drain.
+//	2  2026-11  Parts of Runbook Jobs: Spec.Run, RunStep.Round, LogBatch.Nodes, records of the stream Progress.
 const (
-	Capability       = 1
+	Capability       = 2
 	OldestCapability = 1
 )
 
@@ -43,6 +44,7 @@ const (
 	kindDrop         byte = 72
 	kindStepAck      byte = 73
 	kindNotice       byte = 74
+	kindDrainAck     byte = 75
 	kindGoodbye      byte = 127 // either way
 )
 
@@ -80,6 +82,9 @@ type Heartbeat struct {
 	Working  []Ref     `cbor:"1,keyasint,omitempty"`
 	Draining bool      `cbor:"2,keyasint,omitempty"`
 	Blocked  []Blocked `cbor:"3,keyasint,omitempty"` // of Working
+	Version  string    `cbor:"4,keyasint,omitempty"` // of the program
+	Active   int       `cbor:"5,keyasint,omitempty"` // places taken: Jobs under way and accepted Offers
+	Capacity int       `cbor:"6,keyasint,omitempty"` // places in all
 }
 
 // Blocked says why an Attempt cannot go on, though nothing is wrong with it: it waits, for example for room on a full disk.
@@ -98,11 +103,12 @@ type Refuse struct {
 	Message string `cbor:"4,keyasint"`
 }
 
-// StepStarted says that a Step has begun.
+// StepStarted says that a Step has begun. That of a Part's Round is said again when its source was fetched, with the commit: the other Parts wait for it.
 type StepStarted struct {
 	Ref
-	Step int       `cbor:"3,keyasint"`
-	At   time.Time `cbor:"4,keyasint"`
+	Step   int       `cbor:"3,keyasint"`
+	At     time.Time `cbor:"4,keyasint"`
+	Commit string    `cbor:"5,keyasint,omitempty"`
 }
 
 // StepFinished reports the result of a Step. It follows the last LogBatch of the Step on the wire, and
@@ -124,9 +130,11 @@ type LogBatch struct {
 	Count   int    `cbor:"5,keyasint"`
 	Packed  bool   `cbor:"6,keyasint,omitempty"`
 	Records []byte `cbor:"7,keyasint"`
+	// Nodes says that every record bears Node and Item. Without it, as from a peer of capability 1, all of them are 0.
+	Nodes bool `cbor:"8,keyasint,omitempty"`
 }
 
-// Draining says that the Instance takes no further Job and ends when its Jobs are over.
+// Draining says that the Instance takes no further Job and ends when its Jobs are over. DrainAck answers it.
 type Draining struct{}
 
 // Welcome answers Hello: the Session, and what to do with every Job of the journal.
@@ -181,9 +189,10 @@ type Withdrawn struct{ Ref }
 // Told twice, a Step is executed once.
 type RunStep struct {
 	Ref
-	Step  int        `cbor:"3,keyasint"`
-	Spec  *work.Spec `cbor:"4,keyasint,omitempty"`
-	Watch bool       `cbor:"5,keyasint,omitempty"` // somebody follows the log: ship at once
+	Step  int         `cbor:"3,keyasint"`
+	Spec  *work.Spec  `cbor:"4,keyasint,omitempty"`
+	Watch bool        `cbor:"5,keyasint,omitempty"` // somebody follows the log: ship at once
+	Round *work.Round `cbor:"6,keyasint,omitempty"` // of a Part: what the Step is to do
 }
 
 // Cancel tells the bound Instance to end a Job. A stronger mode may follow a weaker one.
@@ -209,6 +218,10 @@ type StepAck struct {
 type Drain struct {
 	Resume bool `cbor:"1,keyasint,omitempty"`
 }
+
+// DrainAck answers Draining and Drain: no Offer and no Job follows it. An Instance that drains may leave once it
+// has it and nothing is under way.
+type DrainAck struct{}
 
 // Configure changes how logs of a Job are shipped: Watch while somebody follows it.
 type Configure struct {
@@ -246,6 +259,7 @@ func (*Cancel) kind() byte       { return kindCancel }
 func (*LogAck) kind() byte       { return kindLogAck }
 func (*StepAck) kind() byte      { return kindStepAck }
 func (*Drain) kind() byte        { return kindDrain }
+func (*DrainAck) kind() byte     { return kindDrainAck }
 func (*Configure) kind() byte    { return kindConfigure }
 func (*Drop) kind() byte         { return kindDrop }
 func (*Notice) kind() byte       { return kindNotice }
@@ -286,6 +300,8 @@ func blank(kind byte) Message {
 		return new(StepAck)
 	case kindDrain:
 		return new(Drain)
+	case kindDrainAck:
+		return new(DrainAck)
 	case kindConfigure:
 		return new(Configure)
 	case kindDrop:

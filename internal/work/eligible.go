@@ -14,6 +14,7 @@ import (
 // Need is what a Job asks of an Instance.
 type Need struct {
 	Runner   string         // name of the Runner, for the sentence
+	Kind     string         // where any of several Runners would do: which, behind "a runner"
 	Engine   catalog.Engine // must be present on the host
 	Instance string         // pins one Instance by name; empty for any
 }
@@ -27,8 +28,9 @@ type Candidate struct {
 	Disabled   bool   // its Runner takes no new Jobs
 	Online     bool
 	Draining   bool
-	Free       int               // places left
-	Active     int               // Jobs it works on
+	Full       bool              // all Instances of its Runner together have as many Jobs as its record allows
+	Free       int               // places left of its own capacity
+	Active     int               // Jobs it works on, and those it is asked about
 	IdleSince  time.Time         // when its last Job ended
 	Engines    map[string]string // engine -> version
 }
@@ -37,27 +39,37 @@ type Candidate struct {
 // order in which a person would look for the cause.
 type bar struct {
 	code  WaitCode
-	text  string // %s is the Runner, or the engine, or the Instance, as arg gives it
+	text  string // %s is the Runner ("runner edge"), or the engine, or the Instance, as arg gives it
 	arg   func(Need) string
 	holds func(Need, Candidate) bool
 }
 
-func runnerOf(n Need) string   { return n.Runner }
-func instanceOf(n Need) string { return n.Instance }
-func engineOf(n Need) string   { return string(n.Engine) }
+// runnerOf names the Runner in a sentence.
+func runnerOf(n Need) string {
+	if n.Kind != "" {
+		return "a runner " + n.Kind
+	}
+	return "runner " + n.Runner
+}
+
+func pinOf(n Need) string { return n.Instance + " of " + runnerOf(n) }
+
+func engineOf(n Need) string { return string(n.Engine) }
 
 var bars = []bar{
-	{WaitRunnerDisabled, "runner %s is disabled", runnerOf,
+	{WaitRunnerDisabled, "%s is disabled: it takes jobs again after legwork runner enable", runnerOf,
 		func(_ Need, c Candidate) bool { return !c.Disabled }},
-	{WaitPinnedOffline, "the instance %s that the module is pinned to is not online", instanceOf,
+	{WaitPinnedOffline, "the instance %s that the module is pinned to is not online", pinOf,
 		func(n Need, c Candidate) bool { return n.Instance == "" || (c.Instance == n.Instance && c.Online) }},
-	{WaitNoInstance, "no instance of runner %s is online", runnerOf,
+	{WaitNoInstance, "no instance of %s is online", runnerOf,
 		func(_ Need, c Candidate) bool { return c.Online }},
 	{WaitEngineMissing, "no online instance has the engine %s", engineOf,
 		func(n Need, c Candidate) bool { return c.Has(n.Engine) }},
-	{WaitDraining, "every suitable instance of runner %s is draining", runnerOf,
+	{WaitDraining, "every suitable instance of %s is draining", runnerOf,
 		func(_ Need, c Candidate) bool { return !c.Draining }},
-	{WaitBusy, "every suitable instance of runner %s is busy", runnerOf,
+	{WaitRunnerFull, "%s has as many jobs under way as its max_parallel_jobs allows", runnerOf,
+		func(_ Need, c Candidate) bool { return !c.Full }},
+	{WaitBusy, "every suitable instance of %s is busy", runnerOf,
 		func(_ Need, c Candidate) bool { return c.Free > 0 }},
 }
 
@@ -72,7 +84,7 @@ func (c Candidate) Has(engine catalog.Engine) bool {
 func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
 	left := candidates
 	if len(left) == 0 {
-		return nil, Wait{WaitNoInstance, fmt.Sprintf("no instance of runner %s is online", n.Runner)}
+		return nil, Wait{WaitNoInstance, "no instance of " + runnerOf(n) + " is online"}
 	}
 	for _, b := range bars {
 		var passed []Candidate

@@ -1,6 +1,11 @@
 package work
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"legwork/internal/runbook"
+)
 
 // EventName names a kind of Event in the table of transitions.
 type EventName string
@@ -18,6 +23,7 @@ type StepStarted struct {
 	Attempt int
 	Step    int
 	At      time.Time
+	Commit  string // of a Part's Round: what was fetched for it; empty before, and where nothing is fetched
 }
 
 // StepFinished brings the result of a Step.
@@ -39,16 +45,74 @@ type LeaseLost struct {
 	Attempt int
 	Reason  string
 	Gone    bool
+	Known   *RoundLoss // of a Part in a Round
 }
 
 // Resumed says that the Instance of an interrupted Attempt is back and still has it.
 type Resumed struct{ Attempt int }
 
 // RecoveryOver says that the Instance of an interrupted Job did not come back in time.
-type RecoveryOver struct{}
+type RecoveryOver struct {
+	Known *RoundLoss // of a Part in a Round
+}
 
-// ApprovedBy lets a Job that awaits approval go on with the plan it has.
-type ApprovedBy struct{ By, Reason string }
+// RoundLoss says what is settled of the Round in which a Part was lost.
+type RoundLoss struct {
+	Out    []int             // Nodes, by index, that drop out: they failed, or nobody knows whether an Item was done on them that must not be done twice
+	OutAt  []int             // the Items at which they do, one beside each
+	Failed bool              // the same of an Item that is done once per Runner
+	Over   bool              // nothing of the Round is left to do
+	Values map[string]string // what such an Item had passed on
+}
+
+// Began has a Runbook Job that was queued go on.
+type Began struct{}
+
+// RoundOpened opens a Round: of a Runbook Job, by its index, with those before it that were not opened skipped; and of a Part that
+// takes part in it.
+type RoundOpened struct {
+	Round int
+	Plan  *runbook.Plan // of a Runbook Job
+	Skip  bool          // likewise: nobody has anything to do in it, so that it is over at once
+}
+
+// RoundFinished says that all Parts are through the open Round of a Runbook Job, and how: by their numbers. Without Results nobody took part, or
+// the Server skipped a Round of its own.
+type RoundFinished struct {
+	Round   int
+	Plan    *runbook.Plan
+	Results map[int]PartResult
+}
+
+// ModuleSubmitted says which Job does the open Round of a Module.
+type ModuleSubmitted struct {
+	Round int
+	Job   string // id
+}
+
+// ModuleEnded says how that Job ended; without a Failure it succeeded, and its outputs are Values: "step.output".
+type ModuleEnded struct {
+	Round   int
+	Plan    *runbook.Plan
+	Failure *Failure
+	Values  map[string]string
+}
+
+// SourcePinned notes which commit of the source of a Runbook Job all its Parts take.
+type SourcePinned struct{ Commit string }
+
+// RunStopped has a Runbook Job open no further Round, and fail.
+type RunStopped struct{ Failure Failure }
+
+// RunEnded ends a Runbook Job, all Parts of which are over.
+type RunEnded struct{ Plan *runbook.Plan }
+
+// Finished ends a Part that is not in a Round, because its Runbook Job needs it no more.
+type Finished struct{}
+
+// ApprovedBy lets a Job that awaits approval go on with the plan it has. PlanHash is that of the plan that was looked at: with
+// another one the event is a fault.Conflict "plan_changed". Empty: whichever plan it has.
+type ApprovedBy struct{ By, Reason, PlanHash string }
 
 // DeclinedBy ends a Job that awaits approval.
 type DeclinedBy struct{ By, Reason string }
@@ -95,6 +159,15 @@ const (
 	onCannotRun       EventName = "cannot run"
 	onWaitChanged     EventName = "wait reason changed"
 	onNoticed         EventName = "noticed"
+	onBegan           EventName = "began"
+	onRoundOpened     EventName = "round opened"
+	onRoundFinished   EventName = "round finished"
+	onModuleSubmitted EventName = "module submitted"
+	onModuleEnded     EventName = "module ended"
+	onRunStopped      EventName = "stopped"
+	onSourcePinned    EventName = "source pinned"
+	onRunEnded        EventName = "all parts over"
+	onFinished        EventName = "no round left"
 )
 
 func (ClaimedBy) Name() EventName       { return onClaimed }
@@ -112,6 +185,40 @@ func (Replaced) Name() EventName        { return onReplaced }
 func (CannotRun) Name() EventName       { return onCannotRun }
 func (WaitChanged) Name() EventName     { return onWaitChanged }
 func (Noticed) Name() EventName         { return onNoticed }
+func (Began) Name() EventName           { return onBegan }
+func (RoundOpened) Name() EventName     { return onRoundOpened }
+func (RoundFinished) Name() EventName   { return onRoundFinished }
+func (ModuleSubmitted) Name() EventName { return onModuleSubmitted }
+func (ModuleEnded) Name() EventName     { return onModuleEnded }
+func (RunStopped) Name() EventName      { return onRunStopped }
+func (SourcePinned) Name() EventName    { return onSourcePinned }
+func (RunEnded) Name() EventName        { return onRunEnded }
+func (Finished) Name() EventName        { return onFinished }
+
+// ofRun, ofPart and ofBound list the events that only Runbook Jobs, only both they and their Parts, and all but Runbook Jobs know.
+var (
+	ofRun   = []EventName{onBegan, onRoundFinished, onModuleSubmitted, onModuleEnded, onSourcePinned, onRunStopped, onRunEnded}
+	ofPart  = []EventName{onFinished}
+	ofBound = []EventName{onClaimed, onStepStarted, onStepFinished, onRefused, onLeaseLost, onResumed, onRecoveryOver, onNoticed}
+	ofAsked = []EventName{onApproved, onDeclined, onApprovalExpired} // not of Parts
+)
+
+// knows tells whether Jobs of this kind can meet an event at all.
+func (j *Job) knows(e EventName) bool {
+	switch {
+	case slices.Contains(ofRun, e):
+		return j.IsRun()
+	case slices.Contains(ofPart, e):
+		return j.IsPart()
+	case slices.Contains(ofBound, e):
+		return !j.IsRun()
+	case slices.Contains(ofAsked, e):
+		return !j.IsPart()
+	case e == onRoundOpened:
+		return j.IsRun() || j.IsPart()
+	}
+	return true
+}
 
 // attemptOf gives the fencing token of an event that an Instance or its lease caused.
 func attemptOf(e Event) (int, bool) {
@@ -158,6 +265,10 @@ type Release struct {
 // or its Instance is dispatched.
 type Ended struct{}
 
+// Advance looks what is next about a Runbook Job: this one, or the one that this Part belongs to. See NextTurns.
+type Advance struct{}
+
+func (Advance) effect()    {}
 func (Dispatch) effect()   {}
 func (SendStep) effect()   {}
 func (SendCancel) effect() {}

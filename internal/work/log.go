@@ -7,9 +7,10 @@ type Stream uint8
 
 // The streams of a Step's log.
 const (
-	Stdout Stream = 1 // the engine's standard output
-	Stderr Stream = 2 // the engine's standard error
-	System Stream = 3 // what Legwork itself says: "fetched commit ...", "hook refused"
+	Stdout   Stream = 1 // the engine's standard output
+	Stderr   Stream = 2 // the engine's standard error
+	System   Stream = 3 // what Legwork itself says: "fetched commit ...", "hook refused"
+	Progress Stream = 4 // a NodeEvent as JSON, which is no line of the log
 )
 
 // String gives the stream's name as it stands in the API: "stdout", "stderr", "system".
@@ -21,6 +22,8 @@ func (s Stream) String() string {
 		return "stderr"
 	case System:
 		return "system"
+	case Progress:
+		return "progress"
 	}
 	return "unknown"
 }
@@ -35,6 +38,8 @@ type Record struct {
 	Stream  Stream    `cbor:"3,keyasint"`           //
 	Partial bool      `cbor:"4,keyasint,omitempty"` // the line goes on in the next record of this stream
 	Data    []byte    `cbor:"5,keyasint"`
+	Node    int       `cbor:"6,keyasint,omitempty"` // in a Part: index of the Node in the Job, from 1; 0 when it is about none
+	Item    int       `cbor:"7,keyasint,omitempty"` // likewise of the Item
 }
 
 // MaxRecordBytes bounds the data of one record.

@@ -20,6 +20,9 @@ type transition struct {
 // table is the whole state machine. What is not in it is refused. The diagram in docs/STATES.md is
 // generated from it.
 var table = []transition{
+	{From: []Status{Queued}, On: onBegan, To: []Status{Running}, do: began},
+	{From: []Status{Queued}, On: onRoundOpened, To: []Status{Queued}, do: roundOpened},
+	{From: []Status{Queued}, On: onFinished, To: []Status{Succeeded}, do: partFinished},
 	{From: []Status{Queued}, On: onClaimed, To: []Status{Claimed}, do: claimed},
 	{From: []Status{Queued}, On: onWaitChanged, To: []Status{Queued}, do: waitChanged},
 	{From: []Status{Queued}, On: onReplaced, To: []Status{Canceled}, do: replaced},
@@ -29,7 +32,7 @@ var table = []transition{
 	{From: []Status{Claimed}, On: onRefused, To: []Status{Queued, Failed}, do: refused},
 	{From: []Status{Claimed, Running}, On: onStepStarted, To: []Status{Running}, do: stepStarted},
 	{From: []Status{Claimed, Running}, On: onStepFinished,
-		To: []Status{Running, AwaitingApproval, Succeeded, Failed}, do: stepFinished},
+		To: []Status{Running, Waiting, AwaitingApproval, Succeeded, Failed, Canceled}, do: stepFinished},
 	{From: []Status{Claimed, Running}, On: onLeaseLost, To: []Status{Queued, Interrupted, Failed}, do: leaseLost},
 	{From: []Status{Claimed, Running}, On: onResumed, To: []Status{Claimed, Running}, do: renewed},
 	{From: []Status{Claimed, Running}, On: onCancelRequested, To: []Status{Canceling}, do: cancelBound},
@@ -38,10 +41,26 @@ var table = []transition{
 	{From: []Status{Running}, On: onNoticed, To: []Status{Running}, do: noticed},
 	{From: []Status{Canceling}, On: onNoticed, To: []Status{Canceling}, do: noticed},
 
+	{From: []Status{Running}, On: onRoundOpened, To: []Status{Running, AwaitingApproval}, do: roundOpened},
+	{From: []Status{Running, Canceling}, On: onRoundFinished, To: []Status{Running, Canceling}, do: roundFinished},
+	{From: []Status{Running}, On: onModuleSubmitted, To: []Status{Running}, do: moduleSubmitted},
+	{From: []Status{Running, Canceling}, On: onModuleEnded, To: []Status{Running, Canceling}, do: moduleEnded},
+	{From: []Status{Running}, On: onSourcePinned, To: []Status{Running}, do: sourcePinned},
+	{From: []Status{Running}, On: onRunStopped, To: []Status{Running}, do: func(m *move) { m.stopRun(m.event.(RunStopped).Failure) }},
+	{From: []Status{Running, Canceling}, On: onRunEnded, To: []Status{Succeeded, Failed, Canceled, Declined, Expired}, do: runEnded},
+
+	{From: []Status{Waiting}, On: onRoundOpened, To: []Status{Running}, do: roundOpened},
+	{From: []Status{Waiting}, On: onFinished, To: []Status{Succeeded}, do: partFinished},
+	{From: []Status{Waiting}, On: onCancelRequested, To: []Status{Canceled}, do: cancelUnbound},
+	{From: []Status{Waiting}, On: onResumed, To: []Status{Waiting}, do: nothing},
+	{From: []Status{Waiting}, On: onLeaseLost, To: []Status{Queued, Failed}, do: leaseLost},
+	{From: []Status{Waiting}, On: onStepStarted, To: []Status{Waiting}, do: stepStarted},
+	{From: []Status{Waiting}, On: onStepFinished, To: []Status{Waiting}, do: stepFinished},
+
 	{From: []Status{AwaitingApproval}, On: onApproved, To: []Status{Running}, do: approved},
-	{From: []Status{AwaitingApproval}, On: onDeclined, To: []Status{Declined}, do: declined},
-	{From: []Status{AwaitingApproval}, On: onApprovalExpired, To: []Status{Expired}, do: approvalExpired},
-	{From: []Status{AwaitingApproval}, On: onCancelRequested, To: []Status{Canceled}, do: cancelUnbound},
+	{From: []Status{AwaitingApproval}, On: onDeclined, To: []Status{Declined, Running}, do: declined},
+	{From: []Status{AwaitingApproval}, On: onApprovalExpired, To: []Status{Expired, Running}, do: approvalExpired},
+	{From: []Status{AwaitingApproval}, On: onCancelRequested, To: []Status{Canceled, Canceling}, do: cancelUnbound},
 	{From: []Status{AwaitingApproval}, On: onResumed, To: []Status{AwaitingApproval}, do: nothing},
 	{From: []Status{AwaitingApproval}, On: onLeaseLost, To: []Status{Queued, Failed}, do: leaseLost},
 
@@ -56,7 +75,7 @@ var table = []transition{
 	{From: []Status{Interrupted}, On: onResumed, To: []Status{Running, Canceling}, do: resumed},
 	{From: []Status{Interrupted}, On: onStepStarted, To: []Status{Running, Canceling}, do: resumedByStart},
 	{From: []Status{Interrupted}, On: onStepFinished,
-		To: []Status{Running, Canceling, AwaitingApproval, Succeeded, Failed, Canceled}, do: resumedByFinish},
+		To: []Status{Running, Canceling, Waiting, AwaitingApproval, Succeeded, Failed, Canceled}, do: resumedByFinish},
 	{From: []Status{Interrupted}, On: onLeaseLost, To: []Status{Interrupted, Queued, Failed, Canceled}, do: lostAgain},
 	{From: []Status{Interrupted}, On: onRecoveryOver, To: []Status{Queued, Failed, Canceled}, do: recoveryOver},
 	{From: []Status{Interrupted}, On: onCancelRequested, To: []Status{Interrupted, Canceled}, do: cancelInterrupted},
@@ -85,7 +104,7 @@ func Next(job Job, event Event, now time.Time) (Job, []Effect, error) {
 			"attempt %d of job #%d is over: the present one is %d", attempt, job.Number, job.Attempt)
 	}
 	row := find(job.Status, event.Name())
-	if row == nil {
+	if row == nil || !job.knows(event.Name()) {
 		return job, nil, fault.New(fault.Conflict, "job_state", "job #%d is %s: it cannot be %s now", job.Number, job.Status, verb(event)).
 			WithHint("%s", stateHint(job))
 	}
@@ -130,6 +149,7 @@ func verb(e Event) string {
 func (j Job) clone() Job {
 	j.Steps = slices.Clone(j.Steps)
 	j.Losses = slices.Clone(j.Losses)
+	j.Run = j.Run.clone()
 	if j.Binding != nil {
 		b := *j.Binding
 		j.Binding = &b
@@ -151,6 +171,9 @@ func (m *move) finish() {
 		m.emit(Release{Attempt: j.Attempt, Binding: *j.Binding})
 	}
 	m.emit(Ended{})
+	if j.IsPart() && !slices.Contains(m.effects, Effect(Advance{})) {
+		m.emit(Advance{})
+	}
 }
 
 func (m *move) renewLease() { m.job.LeaseUntil = m.now.Add(m.job.Limits.Lease) }
@@ -164,11 +187,15 @@ func waitChanged(m *move) { m.job.Wait = m.event.(WaitChanged).Wait }
 
 func claimed(m *move) {
 	j := m.job
+	if !j.Offerable() {
+		m.err = fault.New(fault.Conflict, "job_state", "the next round of job #%d is not open", j.Number)
+		return
+	}
 	b := m.event.(ClaimedBy).Binding
 	b.ClaimedAt = m.now
 	j.Status, j.Binding, j.Wait = Claimed, &b, Wait{}
 	j.Attempt++
-	m.sendStep(0)
+	m.sendStep(j.Current())
 }
 
 // sendStep marks a Step as given to the Instance and renews the lease for it.
@@ -201,6 +228,14 @@ func stepStarted(m *move) {
 	if m.job.StartedAt.IsZero() {
 		m.job.StartedAt = m.now
 	}
+	if m.job.IsPart() && m.job.Commit == "" && e.Commit != "" {
+		m.job.Commit = e.Commit
+		m.emit(Advance{})
+	}
+	if m.job.Status == Waiting && e.Step == m.job.Current() { // which was not sent
+		m.isCurrent(len(m.job.Steps))
+		return
+	}
 	if !m.isCurrent(e.Step) {
 		return
 	}
@@ -224,6 +259,9 @@ func (m *move) isCurrent(step int) bool {
 // record writes a result into its Step. It returns false when there is nothing left to decide.
 func (m *move) record() (Step, bool) {
 	e := m.event.(StepFinished)
+	if m.job.Status == Waiting && e.Step == m.job.Current() {
+		e.Step = len(m.job.Steps) // it was not sent
+	}
 	if !m.isCurrent(e.Step) {
 		return Step{}, false
 	}
@@ -238,6 +276,9 @@ func (m *move) record() (Step, bool) {
 	}
 	j.Notice = ""
 	s.Status, s.FinishedAt, s.ExitCode, s.Failure, s.Plan = r.Status, m.now, r.ExitCode, r.Failure, r.Plan
+	if j.IsPart() {
+		s.Result = merge(s.Result, r.Round)
+	}
 	if j.Commit == "" {
 		j.Commit = r.Commit
 	}
@@ -255,12 +296,29 @@ func stepFinished(m *move) {
 		}
 		return
 	}
+	if m.job.IsPart() {
+		m.through(s)
+		return
+	}
 	switch s.Status {
 	case StepSucceeded, StepSkipped:
 		m.advance()
 	default:
+		if s.Status == StepCanceled && s.Failure != nil && s.Failure.Code == RunnerStopped {
+			m.stoppedAtHost(*s.Failure)
+			return
+		}
 		m.fail(s)
 	}
+}
+
+// stoppedAtHost ends a Job that nobody canceled at the Server, but an operator did at the host of its Runner.
+func (m *move) stoppedAtHost(f Failure) {
+	j := m.job
+	if b := j.Binding; b != nil {
+		f.Message = fmt.Sprintf("canceled at the host of Instance %s of runner %s: %s", b.Instance, b.Runner, f.Message)
+	}
+	j.Status, j.Failure = Canceled, &f
 }
 
 // advance goes on with the next Step, waits for approval before it, or ends the Job.
@@ -298,6 +356,12 @@ func (m *move) fail(s Step) {
 	m.job.Failure = s.Failure
 	if m.job.Failure == nil {
 		m.job.Failure = &Failure{Code: "step_failed", Message: fmt.Sprintf("step %s failed with exit status %d", s.Kind, s.ExitCode), Hint: "read the log of the step"}
+		switch { // the Runbook Job names the step
+		case s.Kind == StepRound && s.Status == StepCanceled:
+			m.job.Failure.Message = "it was canceled"
+		case s.Kind == StepRound:
+			m.job.Failure.Message = fmt.Sprintf("it failed with exit status %d", s.ExitCode)
+		}
 	}
 }
 
@@ -310,6 +374,8 @@ func stepFinishedCanceling(m *move) {
 	}
 	j := m.job
 	switch {
+	case j.IsPart():
+		m.throughCanceling(s)
 	case s.Status == StepFailed:
 		m.fail(s)
 	case s.Status == StepCanceled:
@@ -343,14 +409,27 @@ func approved(m *move) {
 	if p := m.job.Plan(); p != nil {
 		a.PlanHash, a.Digest = p.Hash, p.Digest
 	}
+	if e.PlanHash != "" && e.PlanHash != a.PlanHash {
+		m.err = fault.New(fault.Conflict, "plan_changed", "job #%d has another plan by now than the one that was looked at", m.job.Number).
+			WithHint("look at it again: legwork job plan %d", m.job.Number)
+		return
+	}
 	m.job.Approval, m.job.ApproveUntil, m.job.Status = &a, time.Time{}, Running
+	if m.job.IsRun() {
+		m.settleApproval("", nil)
+		return
+	}
 	m.sendStep(m.job.Current())
 }
 
 func declined(m *move) {
 	e := m.event.(DeclinedBy)
-	m.job.Status = Declined
-	m.job.Failure = &Failure{Code: "declined", Message: "declined by " + e.By + because(e.Reason)}
+	f := &Failure{Code: "declined", Message: "declined by " + e.By + because(e.Reason)}
+	if m.job.IsRun() {
+		m.settleApproval(Declined, f)
+		return
+	}
+	m.job.Status, m.job.Failure = Declined, f
 }
 
 func because(reason string) string {
@@ -361,6 +440,10 @@ func because(reason string) string {
 }
 
 func approvalExpired(m *move) {
+	if m.job.IsRun() {
+		m.settleApproval(Expired, &Failure{Code: "approval_expired", Message: "nobody approved in time", Hint: "run it again"})
+		return
+	}
 	m.job.Status = Expired
 	m.job.Failure = &Failure{Code: "approval_expired", Message: "nobody approved the plan in time", Hint: "submit the job again"}
 }
@@ -383,17 +466,29 @@ func (m *move) noteCancel() CancelRequested {
 }
 
 func cancelUnbound(m *move) {
+	if m.job.IsRun() && m.job.Status != Queued { // its Parts are to end first
+		cancelRun(m)
+		return
+	}
 	m.noteCancel()
 	m.job.Status = Canceled
 }
 
 func cancelBound(m *move) {
+	if m.job.IsRun() {
+		cancelRun(m)
+		return
+	}
 	e := m.noteCancel()
 	m.job.Status = Canceling
 	m.emit(SendCancel{Attempt: m.job.Attempt, Mode: e.Mode})
 }
 
 func cancelHarder(m *move) {
+	if m.job.IsRun() {
+		cancelRun(m)
+		return
+	}
 	e := m.event.(CancelRequested)
 	if e.Mode.stronger(m.job.Cancel.Mode) {
 		m.noteCancel()
@@ -427,9 +522,23 @@ func (m *move) unknownOutcome(what string) *Failure {
 	f := &Failure{Code: "outcome_unknown", Message: what}
 	if i := m.job.Current(); i < len(m.job.Steps) && m.job.Steps[i].Changing {
 		f.Message += fmt.Sprintf("; step %s may have changed something", m.job.Steps[i].Kind)
-		f.Hint = "make a plan to see what is left to do"
+		if m.job.Steps[i].Kind == StepRound {
+			f.Message = what + "; the step may have changed something"
+		}
+		f.Hint = LookAgain(m.job.Steps[i].Kind)
 	}
 	return f
+}
+
+// LookAgain says how to find out what a changing Step whose end nobody knows has done. Scripts have no plan.
+func LookAgain(kind StepKind) string {
+	switch kind {
+	case StepRound:
+		return "look at what the step has done on its nodes before it is run again"
+	case StepRun:
+		return "look at what the script has done before it is run again"
+	}
+	return "a new plan shows what is left to do"
 }
 
 // underWay gives the Step that the Instance may be executing, or nil. A Step that was sent counts: word
@@ -509,17 +618,37 @@ func (m *move) requeue(reason string, release bool) {
 	if j.Attempt >= j.Limits.MaxAttempts {
 		j.Status = Failed
 		j.Failure = &Failure{Code: "too_many_attempts",
-			Message: fmt.Sprintf("given up after %d attempts; the last one ended because %s", j.Attempt, reason),
+			Message: fmt.Sprintf("given up after %s; the last one ended because %s", count(j.Attempt, "attempt", "attempts"), reason),
 			Hint:    "look at the losses of the job and at the hosts that they name"}
 		return
 	}
 	j.Status, j.Binding, j.QueuedAt = Queued, nil, m.now
 	j.Wait = Wait{Code: WaitDispatch, Text: "looking for an instance again"}
 	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
-	for i, s := range j.Steps {
-		j.Steps[i] = Step{Kind: s.Kind, Changing: s.Changing, Approval: s.Approval, Status: StepPending}
+	if j.IsPart() {
+		m.keepRounds(m.knownLoss())
+		if !j.Offerable() {
+			j.Wait = Wait{Code: WaitRound, Text: "waiting for its next round"}
+			m.emit(Advance{})
+			return
+		}
+	} else {
+		for i, s := range j.Steps {
+			j.Steps[i] = Step{Kind: s.Kind, Changing: s.Changing, Approval: s.Approval, Status: StepPending, Name: s.Name}
+		}
 	}
 	m.emit(Dispatch{})
+}
+
+// knownLoss is what the event says of the Round in which a Part was lost.
+func (m *move) knownLoss() *RoundLoss {
+	switch e := m.event.(type) {
+	case LeaseLost:
+		return e.Known
+	case RecoveryOver:
+		return e.Known
+	}
+	return nil
 }
 
 func renewed(m *move) { m.renewLease() }

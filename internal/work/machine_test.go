@@ -288,6 +288,49 @@ func TestCanceledJobWaitsForItsLostInstance(t *testing.T) {
 	}
 }
 
+// TestAStepThatTheHostStoppedCancelsTheJob: nobody canceled it at the Server, an operator did at the host.
+func TestAStepThatTheHostStoppedCancelsTheJob(t *testing.T) {
+	stopped := work.StepFinished{Attempt: 1, Step: 2, Result: work.StepResult{Status: work.StepCanceled,
+		Failure: &work.Failure{Code: work.RunnerStopped, Message: "the Runner was stopped while plan ran", Hint: "run the Job again"}}}
+	j := toStep(t, applyJob(), 2)
+	away, _ := drive(t, toStep(t, applyJob(), 4), work.LeaseLost{Attempt: 1})
+	wantStatus(t, away, work.Interrupted)
+	back := stopped
+	back.Step = 4
+	for name, c := range map[string]struct {
+		job   work.Job
+		event work.Event
+	}{"running": {j, stopped}, "interrupted": {away, back}} {
+		over, _ := drive(t, c.job, c.event)
+		wantStatus(t, over, work.Canceled)
+		if f := over.Failure; f.Code != work.RunnerStopped || !strings.HasPrefix(f.Message, "canceled at the host of Instance ") || f.Hint == "" {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// TestAScriptRunsOnceWhereThatIsAsked: with max_attempts 1 one that is lost is not run again.
+func TestAScriptRunsOnceWhereThatIsAsked(t *testing.T) {
+	script := func(attempts int) work.Job {
+		return applyJob(func(j *work.Job) {
+			j.Action, j.Steps, j.Limits.MaxAttempts = work.Run, work.StepsOf(catalog.Script, work.Run, false, false), attempts
+		})
+	}
+	lose := []work.Event{work.LeaseLost{Attempt: 1}, work.RecoveryOver{}}
+	again, _ := drive(t, toStep(t, script(2), 1), lose...)
+	wantStatus(t, again, work.Queued)
+	once, effects := drive(t, toStep(t, script(1), 1), lose...)
+	wantStatus(t, once, work.Failed)
+	if f := once.Failure; f.Code != "too_many_attempts" || !strings.Contains(f.Message, "after 1 attempt;") {
+		t.Errorf("%+v", f)
+	}
+	for _, e := range effects {
+		if _, ok := e.(work.Dispatch); ok {
+			t.Error("it is looked for an Instance")
+		}
+	}
+}
+
 func TestStepCanceledByItsLimitFailsTheJob(t *testing.T) {
 	j := toStep(t, applyJob(), 2)
 	e := work.StepFinished{Attempt: 1, Step: 2, Result: work.StepResult{Status: work.StepCanceled, Failure: &work.Failure{Code: "step_timed_out", Message: "took too long"}}}

@@ -6,10 +6,12 @@
 package work
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/node"
 )
 
 // Kind tells what a Job is a run of.
@@ -17,7 +19,12 @@ type Kind string
 
 // The kinds of Jobs.
 const (
-	ModuleJob Kind = "module"
+	ModuleJob    Kind = "module"    //
+	RunbookJob   Kind = "runbook"   // its work is done by Parts
+	CommandJob   Kind = "command"   // a Runbook that was never declared: one command on Nodes
+	PartJob      Kind = "part"      // what one Runner does of a Runbook Job; it bears the number of that
+	DiscoveryJob Kind = "discovery" // asks a Node source
+	SecretsJob   Kind = "secrets"   // lists where Secrets can be had
 )
 
 // Action tells what a Module Job does.
@@ -31,6 +38,16 @@ const (
 	Run     Action = "run"     // of script engines
 )
 
+// Priority tells which of two waiting Jobs goes first; see Rank.
+type Priority string
+
+// The priorities, rising. The empty one is PriorityNormal.
+const (
+	PriorityLow    Priority = "low"
+	PriorityNormal Priority = "normal"
+	PriorityHigh   Priority = "high"
+)
+
 // Status is the state of a Job.
 type Status string
 
@@ -39,6 +56,7 @@ const (
 	Queued           Status = "queued"
 	Claimed          Status = "claimed"
 	Running          Status = "running"
+	Waiting          Status = "waiting" // a Part between two Rounds: bound, but it takes no place and has no Lease
 	AwaitingApproval Status = "awaiting_approval"
 	Canceling        Status = "canceling"
 	Interrupted      Status = "interrupted"
@@ -50,7 +68,7 @@ const (
 )
 
 // Statuses lists every state, in the order in which a Job may meet them.
-var Statuses = []Status{Queued, Claimed, Running, AwaitingApproval, Canceling, Interrupted, Succeeded, Failed, Canceled, Declined, Expired}
+var Statuses = []Status{Queued, Claimed, Running, Waiting, AwaitingApproval, Canceling, Interrupted, Succeeded, Failed, Canceled, Declined, Expired}
 
 // Terminal tells whether a Job in this state is over for good.
 func (s Status) Terminal() bool {
@@ -61,10 +79,10 @@ func (s Status) Terminal() bool {
 	return false
 }
 
-// Bound tells whether a Job in this state has a Binding to an Instance.
+// Bound tells whether a Job in this state has a Binding to an Instance; a Runbook Job, which never has one, is under way in it.
 func (s Status) Bound() bool {
 	switch s {
-	case Claimed, Running, AwaitingApproval, Canceling, Interrupted:
+	case Claimed, Running, Waiting, AwaitingApproval, Canceling, Interrupted:
 		return true
 	}
 	return false
@@ -84,6 +102,13 @@ const (
 	StepDestroy     StepKind = "destroy"
 	StepOutput      StepKind = "output"
 	StepRun         StepKind = "run"
+)
+
+// The kinds of Steps of the other Jobs. Those of a Runbook Job are its Items, named as those are.
+const (
+	StepRound       StepKind = "round"        // of a Part
+	StepDiscover    StepKind = "discover"     //
+	StepListSecrets StepKind = "list_secrets" //
 )
 
 // StepStatus is the state of a Step.
@@ -117,6 +142,9 @@ type Step struct {
 	ExitCode   int          `json:"exit_code,omitempty"`
 	Failure    *Failure     `json:"failure,omitempty"`
 	Plan       *PlanSummary `json:"plan,omitempty"`
+	Name       string       `json:"name,omitempty"`  // of the Item, in a Runbook Job
+	Round      int          `json:"round,omitempty"` // in a Part: its index in the Plan
+	Result     *RoundResult `json:"result,omitempty"`
 }
 
 // PlanSummary counts what a plan would do.
@@ -133,6 +161,9 @@ type PlanSummary struct {
 
 // Empty tells whether the plan would do nothing.
 func (p PlanSummary) Empty() bool { return p.Add+p.Change+p.Destroy+p.Outputs == 0 }
+
+// RunnerStopped is the code of the Failure of a Step that was ended because whoever runs the Runner's process stopped it.
+const RunnerStopped = "runner_stopped"
 
 // Failure says why a Step or a Job did not succeed: a stable code, a sentence and what to do.
 type Failure struct {
@@ -202,20 +233,22 @@ type WaitCode string
 
 // The reasons why a queued Job waits.
 const (
-	WaitNone            WaitCode = ""
-	WaitDispatch        WaitCode = "dispatching"
-	WaitNoAssignment    WaitCode = "no_assignment"
-	WaitRunnerDisabled  WaitCode = "runner_disabled"
-	WaitNoInstance      WaitCode = "no_instance_online"
-	WaitPinnedOffline   WaitCode = "pinned_instance_offline"
-	WaitBusy            WaitCode = "all_instances_busy"
-	WaitDraining        WaitCode = "draining"
-	WaitEngineMissing   WaitCode = "engine_missing"
-	WaitModuleBusy      WaitCode = "module_busy"
-	WaitForModule       WaitCode = "waiting_for_module"
-	WaitMaintenance     WaitCode = "maintenance"
-	WaitRefused         WaitCode = "refused_by_instance"
-	WaitCapabilityOlder WaitCode = "capability_too_old"
+	WaitNone           WaitCode = ""
+	WaitDispatch       WaitCode = "dispatching"
+	WaitNoAssignment   WaitCode = "no_assignment"
+	WaitRunnerDisabled WaitCode = "runner_disabled"
+	WaitNoInstance     WaitCode = "no_instance_online"
+	WaitPinnedOffline  WaitCode = "pinned_instance_offline"
+	WaitBusy           WaitCode = "all_instances_busy"
+	WaitRunnerFull     WaitCode = "runner_full" // of its max_parallel_jobs
+	WaitDraining       WaitCode = "draining"
+	WaitEngineMissing  WaitCode = "engine_missing"
+	WaitModuleBusy     WaitCode = "module_busy"
+	WaitForModule      WaitCode = "waiting_for_module"
+	WaitMaintenance    WaitCode = "maintenance"
+	WaitRefused        WaitCode = "refused_by_instance"
+	WaitRunbookBusy    WaitCode = "runbook_busy" // another Job of the Runbook is under way
+	WaitRound          WaitCode = "waiting_for_round"
 )
 
 // Wait is why a queued Job waits: a code for programs and a sentence for people.
@@ -243,28 +276,38 @@ const (
 	HeartbeatPeriod       = 15 * time.Second
 )
 
-// Job is one run of a Module. It is the truth of what happened to it so far; only Next changes it.
+// Job is one run of a Module or a Runbook, or a task of a Runner. It is the truth of what happened to it so far; only Next changes it.
 type Job struct {
 	ID             string `json:"id"`
 	OrganizationID string `json:"organization_id"`
-	Number         int64  `json:"number"` // rising within the Organization; a person writes #42
-	Kind           Kind   `json:"kind"`
-	Action         Action `json:"action"`
-	ModuleID       string `json:"module_id"`
-	Module         string `json:"module"` // stack/namespace/module at the time the Job was created
-	StackID        string `json:"stack_id"`
-	CreatedBy      string `json:"created_by"`
-	Cause          string `json:"cause,omitempty"` // why it was created, when not by a person: "output of prod/network/base changed"
+	Number         int64  `json:"number"`              // rising within the Organization; a person writes #42
+	ParentID       string `json:"parent_id,omitempty"` // of a Part: the Runbook Job
+	Part           int    `json:"part,omitempty"`      // its number there, from 1
+	RunbookID      string `json:"runbook_id,omitempty"`
+	Runbook        string `json:"runbook,omitempty"` // stack/name at the time the Job was created; of a Node source likewise
+	StepOf         string `json:"step_of,omitempty"` // the Runbook Job that waits for this one, which is a step of it
+	// Lane is what only one Job at a time may hold, where that is neither its Module nor the Job itself; see LaneID.
+	Lane      string   `json:"lane,omitempty"`
+	Kind      Kind     `json:"kind"`
+	Action    Action   `json:"action"`
+	ModuleID  string   `json:"module_id"`
+	Module    string   `json:"module"` // stack/namespace/module at the time the Job was created
+	StackID   string   `json:"stack_id"`
+	CreatedBy string   `json:"created_by"`
+	Priority  Priority `json:"priority,omitempty"`
+	Cause     string   `json:"cause,omitempty"` // why it was created, when not by a person: "output of prod/network/base changed"
 
-	Status  Status   `json:"status"`
-	Wait    Wait     `json:"wait,omitzero"`    // while queued
-	Notice  string   `json:"notice,omitempty"` // what keeps a Job under way from going on, a sentence
-	Attempt int      `json:"attempt"`          // times the Job was bound; the fencing token
-	Steps   []Step   `json:"steps"`
-	Binding *Binding `json:"binding,omitempty"` // the present or last one
-	Losses  []Loss   `json:"losses,omitempty"`
-	Cancel  *Cancel  `json:"cancel,omitempty"`
-	Limits  Limits   `json:"limits"`
+	Status  Status    `json:"status"`
+	Wait    Wait      `json:"wait,omitzero"`    // while queued
+	Notice  string    `json:"notice,omitempty"` // what keeps a Job under way from going on, a sentence
+	Attempt int       `json:"attempt"`          // times the Job was bound; the fencing token
+	Steps   []Step    `json:"steps"`
+	Binding *Binding  `json:"binding,omitempty"` // the present or last one
+	Losses  []Loss    `json:"losses,omitempty"`
+	Cancel  *Cancel   `json:"cancel,omitempty"`
+	Limits  Limits    `json:"limits"`
+	Run     *RunState `json:"run,omitempty"`    // how far a Runbook Job is
+	Rounds  int       `json:"rounds,omitempty"` // of a Part: those with a lower index were opened
 
 	Commit   string    `json:"commit,omitempty"` // set by the first fetch, the same for every later Attempt
 	Approval *Approval `json:"approval,omitempty"`
@@ -278,6 +321,28 @@ type Job struct {
 	StartedAt    time.Time `json:"started_at,omitzero"`
 	FinishedAt   time.Time `json:"finished_at,omitzero"`
 }
+
+// IsRun tells whether the Job's work is done by Parts: it is never bound to an Instance itself.
+func (j *Job) IsRun() bool { return j.Kind == RunbookJob || j.Kind == CommandJob }
+
+// IsPart tells whether the Job is what one Runner does of a Runbook Job.
+func (j *Job) IsPart() bool { return j.Kind == PartJob }
+
+// LaneID names what only one Job at a time may hold: the Module of a Module Job, else Lane, else the Job itself.
+func (j *Job) LaneID() string {
+	if j.Lane == "" && j.ModuleID != "" {
+		return j.ModuleID
+	}
+	return cmp.Or(j.Lane, j.ID)
+}
+
+// Offerable tells whether an Instance may be asked to take the Job: it waits, and for nothing but that.
+func (j *Job) Offerable() bool {
+	return j.Status == Queued && !j.IsRun() && (!j.IsPart() || j.isOpen(j.Current()))
+}
+
+// isOpen tells whether the Round of a Part's Step was opened.
+func (j *Job) isOpen(step int) bool { return step < len(j.Steps) && j.Steps[step].Round < j.Rounds }
 
 // Current gives the index of the first Step that is not over, or len(Steps) when all are.
 func (j *Job) Current() int {
@@ -301,11 +366,16 @@ func (j *Job) Plan() *PlanSummary {
 
 // HoldsSlot tells whether the Job takes a place of its Instance's capacity.
 func (j *Job) HoldsSlot() bool {
-	return j.Status == Claimed || j.Status == Running || j.Status == Canceling
+	return !j.IsRun() && (j.Status == Claimed || j.Status == Running || j.Status == Canceling)
+}
+
+// NeedsApproval tells whether a Job with this action waits for approval before it changes anything.
+func NeedsApproval(a catalog.Approval, action Action) bool {
+	return a == catalog.ApproveAlways || (a == catalog.ApproveOnDestroy && action == Destroy)
 }
 
 // StepsOf gives the Steps of a Module Job, all pending. approval asks for a decision before the
-// changing Step; repeatable makes a script's run no changing Step.
+// changing Step, and before a script's run in any case; repeatable makes a script's run no changing Step.
 func StepsOf(engine catalog.Engine, action Action, approval, repeatable bool) []Step {
 	var kinds []StepKind
 	switch {
@@ -321,7 +391,7 @@ func StepsOf(engine catalog.Engine, action Action, approval, repeatable bool) []
 	steps := make([]Step, len(kinds))
 	for i, k := range kinds {
 		changing := k == StepApply || k == StepDestroy || (k == StepRun && !repeatable)
-		steps[i] = Step{Kind: k, Status: StepPending, Changing: changing, Approval: changing && approval}
+		steps[i] = Step{Kind: k, Status: StepPending, Changing: changing, Approval: (changing || k == StepRun) && approval}
 	}
 	return steps
 }
@@ -357,7 +427,12 @@ type Spec struct {
 	Namespace   string              `cbor:"17,keyasint"`
 	Name        string              `cbor:"18,keyasint"` // the Module's own name
 	// PlanHash is the hash of the approved plan; the Instance refuses to apply another. Empty without approval.
-	PlanHash string `cbor:"19,keyasint,omitempty"`
+	PlanHash string   `cbor:"19,keyasint,omitempty"`
+	Run      *RunSpec `cbor:"20,keyasint,omitempty"` // of a Part
+	// NodeSource is what a discovery Job asks.
+	NodeSource *catalog.NodeSourceSpec `cbor:"21,keyasint,omitempty"`
+	// Where is the place, written as a reference, in which a Job of kind secrets lists what Secrets can be had.
+	Where string `cbor:"22,keyasint,omitempty"`
 }
 
 // InputValue is one resolved Input.
@@ -366,6 +441,8 @@ type InputValue struct {
 	Kind      catalog.InputKind `cbor:"2,keyasint"`
 	Value     []byte            `cbor:"3,keyasint"` // JSON
 	Sensitive bool              `cbor:"4,keyasint,omitempty"`
+	// Reference says that Value is the text of a reference, such as ${vault:...}, in whose place the Instance puts what stands behind it, on its own host.
+	Reference bool `cbor:"5,keyasint,omitempty"`
 }
 
 // StepResult is what an Instance reports of a finished Step.
@@ -380,6 +457,9 @@ type StepResult struct {
 	Changes    []byte                         `cbor:"8,keyasint,omitempty"` // of plan: JSON of []ResourceChange, redacted
 	Outputs    map[string]catalog.OutputValue `cbor:"9,keyasint,omitempty"` // of output
 	HasOutputs bool                           `cbor:"10,keyasint,omitempty"`
+	Round      *RoundResult                   `cbor:"11,keyasint,omitempty"` // of a Part's Step
+	Nodes      []node.Node                    `cbor:"12,keyasint,omitempty"` // of discover
+	Paths      []string                       `cbor:"13,keyasint,omitempty"` // of list_secrets: where Secrets are, never their values
 }
 
 // ResourceChange is one resource in a plan. Before and After are JSON values in which everything

@@ -18,6 +18,8 @@ type StepRun struct {
 	Kind work.StepKind
 	Spec *work.Spec
 
+	Round *work.Round // of a Part; nil otherwise
+
 	runner *Runner
 	ref    wire.Ref
 	step   int
@@ -28,8 +30,16 @@ type StepRun struct {
 func (s *StepRun) Print(lines ...string) {
 	records := make([]work.Record, len(lines))
 	for i, line := range lines {
+		records[i] = work.Record{Stream: work.Stdout, Data: []byte(line)}
+	}
+	s.ship(records...)
+}
+
+// ship numbers records and sends them.
+func (s *StepRun) ship(records ...work.Record) {
+	for i := range records {
 		s.seq++
-		records[i] = work.Record{Seq: s.seq, Time: time.Now(), Stream: work.Stdout, Data: []byte(line)}
+		records[i].Seq, records[i].Time = s.seq, time.Now()
 	}
 	batch, err := wire.PackRecords(s.ref, s.step, records)
 	s.runner.world.Must(err)
@@ -71,7 +81,7 @@ func (w *World) Connect(made api.CreatedRunner, behavior Behavior) *Runner {
 		OrganizationID: made.OrganizationID, RunnerID: made.ID, Instance: "i-1"})
 	w.Must(err)
 	w.Must(conn.Send(&wire.Hello{Capability: wire.Capability, Version: "test", Instance: "i-1", Key: "key of the instance i-1", OS: "linux", Arch: "amd64",
-		Engines: map[string]string{"script": "1", "opentofu": "1.12.6"}, Capacity: 4}))
+		Engines: map[string]string{"script": "1", "opentofu": "1.12.6", "runbook": "1", "discovery": "1"}, Capacity: 4}))
 	_, err = conn.Receive(ctx)
 	w.Must(err)
 	r := &Runner{Created: made, world: w, conn: conn, behavior: behavior, specs: map[string]*work.Spec{}, cancels: map[string]context.CancelFunc{}}
@@ -132,7 +142,7 @@ func (r *Runner) begin(m *wire.RunStep) {
 	r.mu.Unlock()
 	r.working.Go(func() {
 		defer cancel()
-		s := &StepRun{Ctx: ctx, Kind: spec.Steps[m.Step], Spec: spec, runner: r, ref: m.Ref, step: m.Step}
+		s := &StepRun{Ctx: ctx, Kind: spec.Steps[m.Step], Spec: spec, Round: m.Round, runner: r, ref: m.Ref, step: m.Step}
 		begun := time.Now()
 		_ = r.conn.Send(&wire.StepStarted{Ref: m.Ref, Step: m.Step, At: begun}) // listen sees a connection that ended
 		result := r.behavior(s)

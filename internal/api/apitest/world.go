@@ -60,8 +60,13 @@ func Start(t *testing.T, change ...func(*api.Options)) *World {
 	w.Must(err)
 	w.Control = control.New(control.Config{Store: w.Store, Bus: hints, Blobs: blobs, Sealer: w.Access.Sealer(), Log: log})
 	var parts sync.WaitGroup
-	parts.Go(func() { w.Must(w.Control.Run(ctx)) })
-	parts.Go(func() { w.Must(w.Access.Run(ctx)) })
+	for _, run := range []func(context.Context) error{w.Control.Run, w.Access.Run} {
+		parts.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil { // a test may end before they have begun
+				t.Error(err)
+			}
+		})
+	}
 	options := api.Options{Control: w.Control, Access: w.Access, Log: log, Version: "test"}
 	for _, adjust := range change {
 		adjust(&options)

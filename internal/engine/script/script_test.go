@@ -136,7 +136,7 @@ func TestTextIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		c, err := script.ShellCommand("sh", "echo canary", path)
+		c, err := engine.ShellCommand("sh", "echo canary", path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -303,7 +303,7 @@ func TestHangingApply(t *testing.T) {
 	each(t, func(t *testing.T, s enginetest.Subject) {
 		b := provided(t, s, "")
 		trace := filepath.Join(t.TempDir(), "trace")
-		b.Write(map[string]string{"hang.tf": fmt.Sprintf("resource \"legwork_thing\" \"hangs\" {\n  do = \"hang\"\n  trace = %q\n}\n", trace)})
+		b.Write(map[string]string{"hang.tf": fmt.Sprintf("resource \"legwork_thing\" \"hangs\" {\n  do = \"hang\"\n  trace = %q\n  depends_on = [legwork_thing.a] # which is done before the stop\n}\n", trace)})
 		b.Must(work.StepInit, work.StepPlan)
 		c, _, err := b.Engine.Command(t.Context(), work.StepApply, b.Workspace)
 		if err != nil {

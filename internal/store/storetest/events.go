@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 )
@@ -46,11 +47,49 @@ func events(t *testing.T, w *world) {
 			return errors.Join(err, restErr, lastErr, noneErr)
 		})
 	})
+	t.Run("what somebody did is the audit and outlives the other events", func(t *testing.T) {
+		ann := catalog.Actor{OrganizationID: org, ID: "ann-id", Name: "ann", Address: "192.0.2.7"}
+		w.update(func(tx *store.Tx) error {
+			tx.Sign(ann, "job.submit")
+			return tx.AppendEvent(store.Event{OrganizationID: org, Kind: "job.queued", Subject: "j1", Data: []byte(`{"number": 1}`)})
+		})
+		w.update(func(tx *store.Tx) error {
+			tx.Sign(catalog.Actor{ID: "bob-id", Name: "bob"}, "jobs.purge") // which "job" is not a part of
+			return errors.Join(tx.AppendEvent(store.Event{OrganizationID: org, Kind: "purged", Subject: "j2"}),
+				tx.AppendEvent(store.Event{OrganizationID: w.b.org.ID, Kind: "purged", Subject: "j2"}))
+		})
+		w.update(func(tx *store.Tx) error {
+			return errors.Join(tx.AppendEvent(store.Event{OrganizationID: org, Kind: "by the system"}),
+				tx.PruneEvents(tx.Now().Add(time.Hour), tx.Now().Add(-time.Hour)))
+		})
+		audit := func(f store.AuditFilter) (found []string) {
+			w.view(func(tx *store.Tx) error {
+				entries, err := tx.Audit(org, f)
+				for _, e := range entries {
+					found = append(found, fmt.Sprintf("%s %s %s %s %s", e.Actor, e.Address, e.Action, e.Kind, e.Subject))
+				}
+				return err
+			})
+			return found
+		}
+		anns, bobs := "ann 192.0.2.7 job.submit job.queued j1", "bob  jobs.purge purged j2"
+		now := time.Now()
+		sameText(t, "all", audit(store.AuditFilter{}), []string{bobs, anns})
+		sameText(t, "one page", audit(store.AuditFilter{Limit: 1}), []string{bobs})
+		sameText(t, "by name", audit(store.AuditFilter{Actor: "ann"}), []string{anns})
+		sameText(t, "by id", audit(store.AuditFilter{Actor: "bob-id"}), []string{bobs})
+		sameText(t, "by kind of action", audit(store.AuditFilter{Action: "job"}), []string{anns})
+		sameText(t, "by action", audit(store.AuditFilter{Action: "jobs.purge"}), []string{bobs})
+		sameText(t, "by subject", audit(store.AuditFilter{Subject: "j1"}), []string{anns})
+		sameText(t, "by time", audit(store.AuditFilter{Since: now.Add(-time.Hour), Until: now.Add(time.Hour)}), []string{bobs, anns})
+		sameText(t, "later", len(audit(store.AuditFilter{Since: now.Add(time.Hour)})), 0)
+		sameText(t, "before", len(audit(store.AuditFilter{Until: now.Add(-time.Hour)})), 0)
+	})
 	t.Run("ids go on after pruning", func(t *testing.T) {
 		var last int64
 		w.update(func(tx *store.Tx) (err error) {
 			last, err = tx.LastEvent(org)
-			return errors.Join(err, tx.PruneEvents(tx.Now().Add(time.Hour)))
+			return errors.Join(err, tx.PruneEvents(tx.Now().Add(time.Hour), tx.Now().Add(time.Hour)))
 		})
 		w.update(func(tx *store.Tx) error {
 			return tx.AppendEvent(store.Event{OrganizationID: org, Kind: "new"})

@@ -38,7 +38,7 @@ func jobs(t *testing.T, w *world) {
 				}
 				sameText(t, name, *got, *j)
 			}
-			s, err := tx.JobSnapshot(j.ID)
+			s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
 			sameText(t, "snapshot", s, store.JobSnapshot{Module: w.a.vpc.ModuleSpec, RunnerID: "r"})
 			return err
 		})
@@ -47,7 +47,7 @@ func jobs(t *testing.T, w *world) {
 		}
 		w.fails(fault.NotFound, "for update", func(tx *store.Tx) error { _, err := tx.JobForUpdate(org, "x"); return err })
 		w.fails(fault.NotFound, "saving", func(tx *store.Tx) error { return tx.SaveJob(&work.Job{ID: "x"}) })
-		w.fails(fault.NotFound, "snapshot", func(tx *store.Tx) error { _, err := tx.JobSnapshot("x"); return err })
+		w.fails(fault.NotFound, "snapshot", func(tx *store.Tx) error { _, err := tx.JobSnapshot(w.a.org.ID, "x"); return err })
 		w.fails(fault.NotFound, "in no Organization", func(tx *store.Tx) error { return tx.InsertJob(&work.Job{OrganizationID: "x"}, store.JobSnapshot{}) })
 	})
 	t.Run("saved and read for update", func(t *testing.T) {
@@ -68,8 +68,16 @@ func jobs(t *testing.T, w *world) {
 	second, other := w.newJob(w.a.dns), w.newJob(w.b.vpc)
 	same(t, "number", second.Number, 2)
 	same(t, "number in the other Organization", other.Number, 1)
-	t.Run("the queue is oldest first", func(t *testing.T) {
+	t.Run("the queue goes by rank, whatever was lost meanwhile", func(t *testing.T) {
+		urgent, idle := blankJob(w.b.dns), blankJob(w.b.dns)
+		urgent.Priority, idle.Priority = work.PriorityHigh, work.PriorityLow
 		w.update(func(tx *store.Tx) error {
+			if err := tx.InsertJob(idle, store.JobSnapshot{}); err != nil {
+				return err
+			}
+			if err := tx.InsertJob(urgent, store.JobSnapshot{}); err != nil {
+				return err
+			}
 			back, err := tx.JobForUpdate(j.OrganizationID, j.ID)
 			if err != nil {
 				return err
@@ -78,27 +86,27 @@ func jobs(t *testing.T, w *world) {
 			return tx.SaveJob(back)
 		})
 		w.view(func(tx *store.Tx) error {
-			queue, err := tx.QueuedJobs(0)
+			queue, _, err := tx.QueuedJobs(store.QueueMark{}, 0)
 			var ids []string
 			for _, q := range queue {
 				ids = append(ids, q.ID)
 			}
-			if !slices.Equal(ids, []string{second.ID, other.ID, j.ID}) {
+			if !slices.Equal(ids, []string{urgent.ID, j.ID, second.ID, other.ID, idle.ID}) {
 				t.Errorf("the queue is %v", ids)
 			}
-			few, fewErr := tx.QueuedJobs(1)
+			few, _, fewErr := tx.QueuedJobs(store.QueueMark{}, 1)
 			same(t, "limited", len(few), 1)
 			paged := []string{}
-			for last := (*work.Job)(nil); ; {
-				page, err := tx.QueuedJobsAfter(last, 1)
+			for last := (store.QueueMark{}); ; {
+				page, next, err := tx.QueuedJobs(last, 1)
 				if err != nil {
 					return err
 				}
 				if len(page) == 0 {
 					break
 				}
-				last = page[0]
-				paged = append(paged, last.ID)
+				last = next
+				paged = append(paged, page[0].ID)
 			}
 			if !slices.Equal(paged, ids) {
 				t.Errorf("page by page the queue is %v", paged)
@@ -134,6 +142,24 @@ func jobs(t *testing.T, w *world) {
 				{store.JobFilter{Statuses: []work.Status{work.Queued}, ModuleID: w.a.vpc.ID}, "5 4 3"},
 				{store.JobFilter{Statuses: []work.Status{work.Queued, work.Succeeded}}, "5 4 3 2 1"},
 				{store.JobFilter{RunnerID: "r2"}, "1"},
+				{store.JobFilter{RunnerID: "r2", Statuses: []work.Status{work.Succeeded, work.Queued}, Action: work.Apply}, "1"},
+				{store.JobFilter{Action: work.Destroy}, ""},
+				{store.JobFilter{Action: work.Apply, Limit: 1}, "5"},
+				{store.JobFilter{Search: "#3"}, "3"},
+				{store.JobFilter{Search: "2", Statuses: []work.Status{work.Queued}}, "2"},
+				{store.JobFilter{Search: "2", Statuses: []work.Status{work.Failed}}, ""},
+				{store.JobFilter{Search: "NET/d"}, "2"},
+				{store.JobFilter{Search: "n_t"}, ""},
+				{store.JobFilter{Search: "%"}, ""},
+				{store.JobFilter{Search: `\`}, ""},
+				{store.JobFilter{Search: "'; DROP TABLE jobs; --"}, ""},
+				{store.JobFilter{Search: "vpc", Limit: 2}, "5 4"},
+				{store.JobFilter{Search: "vpc", BeforeNumber: 4}, "3 1"},
+				{store.JobFilter{Since: j.CreatedAt.Add(-time.Second)}, "5 4 3 2 1"},
+				{store.JobFilter{Since: tx.Now().Add(time.Hour)}, ""},
+				{store.JobFilter{Until: tx.Now().Add(time.Hour), Limit: 2}, "5 4"},
+				{store.JobFilter{Until: j.CreatedAt}, ""},
+				{store.JobFilter{Since: j.CreatedAt, Until: second.CreatedAt}, "1"},
 				{store.JobFilter{ModuleID: w.b.vpc.ID}, ""},
 			} {
 				got, err := tx.Jobs(org, list.filter)
@@ -143,7 +169,7 @@ func jobs(t *testing.T, w *world) {
 				same(t, fmt.Sprintf("%+v", list.filter), numbers(got), list.want)
 			}
 			counts, err := tx.CountOpenJobs()
-			sameText(t, "counts", counts, map[work.Status]int{work.Queued: 5})
+			sameText(t, "counts", counts, map[work.Status]int{work.Queued: 7})
 			return err
 		})
 	})
@@ -521,7 +547,7 @@ func oldJobs(t *testing.T, w *world) {
 	same(t, "left", old(future, 0), "0")
 	for _, what := range []func(tx *store.Tx) error{
 		func(tx *store.Tx) error { _, err := tx.Job(w.a.org.ID, all[1].ID); return err },
-		func(tx *store.Tx) error { _, err := tx.JobSnapshot(all[1].ID); return err },
+		func(tx *store.Tx) error { _, err := tx.JobSnapshot(w.a.org.ID, all[1].ID); return err },
 		func(tx *store.Tx) error { _, err := tx.JobInputs(all[1].ID, 1); return err },
 	} {
 		w.fails(fault.NotFound, "of a deleted job", what)
@@ -537,4 +563,72 @@ func oldJobs(t *testing.T, w *world) {
 	alive := w.newJob(w.a.dns)
 	w.update(func(tx *store.Tx) error { return tx.DeleteJob(w.a.org.ID, alive.ID) })
 	w.view(func(tx *store.Tx) error { _, err := tx.Job(w.a.org.ID, alive.ID); return err })
+}
+
+// places counts what Jobs hold of an Instance and of its Runner.
+func places(t *testing.T, w *world) {
+	first, second := w.newJob(w.a.vpc), w.newJob(w.a.dns)
+	none, awaiting := w.newJob(w.b.vpc), w.newJob(w.b.dns)
+	_ = none // it waits
+	a := w.claim(first, "a")
+	b := w.claim(second, "b")
+	w.claim(awaiting, "a")
+	count := func(org, runner string, ofA int, all map[string]int) {
+		t.Helper()
+		w.update(func(tx *store.Tx) error {
+			if err := tx.LockPlaces(runner, "a", true); err != nil {
+				return err
+			}
+			n, err := tx.PlacesTaken(org, a.Binding.InstanceID)
+			if err != nil {
+				return err
+			}
+			same(t, "taken", n, ofA)
+			got, err := tx.PlacesOfRunner(org, runner)
+			sameText(t, "of the Runner", got, all)
+			return err
+		})
+	}
+	ia, ib := a.Binding.InstanceID, b.Binding.InstanceID
+	org, other := w.a.org.ID, w.b.org.ID
+	count(org, a.Binding.RunnerID, 1, map[string]int{ia: 1, ib: 1})
+	count(other, a.Binding.RunnerID, 1, map[string]int{ia: 1}) // no Job of its neighbour
+	w.update(func(tx *store.Tx) error {
+		j, err := tx.JobForUpdate(a.OrganizationID, a.ID)
+		if err != nil {
+			return err
+		}
+		j.Status = work.AwaitingApproval
+		return tx.SaveJob(j)
+	})
+	count(org, a.Binding.RunnerID, 0, map[string]int{ib: 1})
+	count(org, "another", 0, map[string]int{})
+}
+
+// maintenance is begun, changed and ended for one Organization alone.
+func maintenance(t *testing.T, w *world) {
+	m := func(org string) (m *store.Maintenance) {
+		w.view(func(tx *store.Tx) (err error) { m, err = tx.Maintenance(org); return err })
+		return m
+	}
+	if got := m(w.a.org.ID); got != nil {
+		t.Fatalf("it goes on already: %+v", got)
+	}
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, reason := range []string{"database", "network"} {
+		want := store.Maintenance{Reason: reason, By: "ann", Since: since}
+		w.update(func(tx *store.Tx) error { return tx.SetMaintenance(w.a.org.ID, &want) })
+		if got := m(w.a.org.ID); got == nil || *got != want {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	if got := m(w.b.org.ID); got != nil {
+		t.Fatalf("the other Organization has it, too: %+v", got)
+	}
+	for range 2 {
+		w.update(func(tx *store.Tx) error { return tx.SetMaintenance(w.a.org.ID, nil) })
+		if got := m(w.a.org.ID); got != nil {
+			t.Fatalf("it goes on: %+v", got)
+		}
+	}
 }

@@ -30,8 +30,9 @@ func lines(first uint64, n int) []work.Record {
 // add appends records to a log, in an Update of its own.
 func (w *world) add(job string, attempt, step int, first uint64, records []work.Record) (next uint64, last int64) {
 	w.t.Helper()
-	w.update(func(tx *store.Tx) (err error) {
-		next, last, err = tx.AppendLog(job, attempt, step, first, records)
+	w.update(func(tx *store.Tx) error {
+		a, err := tx.AppendLog(job, store.LogKey{Attempt: attempt, Step: step}, first, records)
+		next, last = a.Next, a.Last
 		return err
 	})
 	return next, last
@@ -96,7 +97,7 @@ func logs(t *testing.T, w *world) {
 		for _, run := range [][3]int{{1, 0, 2}, {1, 1, 3}, {2, 0, 1}, {1, 1, 2}, {2, 0, 1}} {
 			var next uint64
 			w.view(func(tx *store.Tx) error {
-				heads, err := tx.LogHeads(j.ID, run[0])
+				heads, err := tx.LogHeads(j.ID, 0, run[0])
 				next = 1
 				for _, h := range heads {
 					if h.Step == run[1] {
@@ -113,12 +114,50 @@ func logs(t *testing.T, w *world) {
 		}
 		same(t, "log", got, "1:1.0.1 2:1.0.2 3:1.1.1 4:1.1.2 5:1.1.3 6:2.0.1 7:1.1.4 8:1.1.5 9:2.0.2 ")
 		w.view(func(tx *store.Tx) error {
-			heads, err := tx.LogHeads(j.ID, 1)
+			heads, err := tx.LogHeads(j.ID, 0, 1)
 			sameText(t, "heads", heads, []store.LogHead{{Step: 0, Next: 3}, {Step: 1, Next: 6}})
 			state, stateErr := tx.LogState(j.ID)
 			same(t, "state", state, store.LogState{Last: 9})
 			return errors.Join(err, stateErr)
 		})
+	})
+	t.Run("Parts have sequences of their own, and records bear Nodes", func(t *testing.T) {
+		j := w.newJob(w.a.vpc)
+		all := lines(1, 3000)
+		for i := range all {
+			all[i].Node, all[i].Item = i%1001, i%3
+			if i%7 == 0 {
+				all[i].Stream = work.Progress
+			}
+		}
+		w.update(func(tx *store.Tx) error {
+			for _, key := range []store.LogKey{{Part: 1, Attempt: 1}, {Part: 999, Attempt: 1}, {Attempt: 1}} {
+				a, err := tx.AppendLog(j.ID, key, 1, all)
+				if err != nil {
+					return err
+				}
+				same(t, "stored", a.Stored, len(all))
+				if a, err = tx.AppendLog(j.ID, key, 2999, all[2998:]); err != nil {
+					return err
+				}
+				same(t, "stored again", a.Stored, 0)
+				heads, err := tx.LogHeads(j.ID, key.Part, 1)
+				sameText(t, "heads", heads, []store.LogHead{{Step: 0, Next: 3001}})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for i, l := range w.readAll(j.ID, 0, 0) {
+			r, part := all[i%len(all)], []int{1, 999, 0}[i/len(all)]
+			if l.Part != part || l.Node != r.Node || l.Item != r.Item || l.Stream != r.Stream || l.Seq != r.Seq {
+				t.Fatalf("line %d is %+v, not %+v", i, l, r)
+			}
+		}
+		for what, key := range map[string]store.LogKey{"Part 1000": {Part: 1000, Attempt: 1}, "Attempt 1000": {Attempt: 1000}} {
+			w.fails(fault.Invalid, what, func(tx *store.Tx) error { _, err := tx.AppendLog(j.ID, key, 1, lines(1, 1)); return err })
+		}
 	})
 	t.Run("many small and large batches", func(t *testing.T) {
 		j := w.newJob(w.a.vpc)
@@ -137,7 +176,7 @@ func logs(t *testing.T, w *world) {
 		all := lines(1, 1000)
 		w.update(func(tx *store.Tx) error {
 			for i := range all {
-				if _, _, err := tx.AppendLog(j.ID, 1, 0, uint64(i+1), all[i:i+1]); err != nil {
+				if _, err := tx.AppendLog(j.ID, store.LogKey{Attempt: 1, Step: 0}, uint64(i+1), all[i:i+1]); err != nil {
 					return err
 				}
 			}
@@ -170,14 +209,29 @@ func logs(t *testing.T, w *world) {
 		big := lines(1, 1)
 		big[0].Data = make([]byte, work.MaxRecordBytes+1)
 		for what, fn := range map[string]func(tx *store.Tx) error{
-			"from 0":        func(tx *store.Tx) error { _, _, err := tx.AppendLog(j.ID, 1, 0, 0, lines(1, 1)); return err },
-			"out of order":  func(tx *store.Tx) error { _, _, err := tx.AppendLog(j.ID, 1, 0, 1, lines(2, 1)); return err },
-			"a large one":   func(tx *store.Tx) error { _, _, err := tx.AppendLog(j.ID, 1, 0, 1, big); return err },
-			"negative Step": func(tx *store.Tx) error { _, _, err := tx.AppendLog(j.ID, 1, -1, 1, lines(1, 1)); return err },
+			"from 0": func(tx *store.Tx) error {
+				_, err := tx.AppendLog(j.ID, store.LogKey{Attempt: 1, Step: 0}, 0, lines(1, 1))
+				return err
+			},
+			"out of order": func(tx *store.Tx) error {
+				_, err := tx.AppendLog(j.ID, store.LogKey{Attempt: 1, Step: 0}, 1, lines(2, 1))
+				return err
+			},
+			"a large one": func(tx *store.Tx) error {
+				_, err := tx.AppendLog(j.ID, store.LogKey{Attempt: 1, Step: 0}, 1, big)
+				return err
+			},
+			"negative Step": func(tx *store.Tx) error {
+				_, err := tx.AppendLog(j.ID, store.LogKey{Attempt: 1, Step: -1}, 1, lines(1, 1))
+				return err
+			},
 		} {
 			w.fails(fault.Invalid, what, fn)
 		}
-		w.fails(fault.NotFound, "of no Job", func(tx *store.Tx) error { _, _, err := tx.AppendLog("x", 1, 0, 1, lines(1, 1)); return err })
+		w.fails(fault.NotFound, "of no Job", func(tx *store.Tx) error {
+			_, err := tx.AppendLog("x", store.LogKey{Attempt: 1, Step: 0}, 1, lines(1, 1))
+			return err
+		})
 		same(t, "stored", len(w.readAll(j.ID, 0, 0)), 0)
 	})
 	t.Run("many write one log", func(t *testing.T) {
@@ -186,7 +240,7 @@ func logs(t *testing.T, w *world) {
 		err := together(t.Context(), steps*2, func(ctx context.Context, i int) error {
 			for seq := uint64(1); seq <= each; seq += 4 { // two send the same
 				err := w.s.Update(ctx, func(tx *store.Tx) error {
-					_, _, err := tx.AppendLog(j.ID, 1, i%steps, seq, lines(seq, 4))
+					_, err := tx.AppendLog(j.ID, store.LogKey{Attempt: 1, Step: i % steps}, seq, lines(seq, 4))
 					return err
 				})
 				if err != nil {

@@ -42,7 +42,7 @@ func instances(t *testing.T, w *world) {
 			_, err := tx.InstanceByName(org, w.b.runner.ID, twin.Name)
 			return err
 		})
-		w.update(func(tx *store.Tx) error { return tx.EndSession("s2", tx.Now()) })
+		w.update(func(tx *store.Tx) error { _, err := tx.EndSession("s2", tx.Now(), false); return err })
 	})
 	get := func() (got store.Instance) {
 		w.view(func(tx *store.Tx) (err error) { got, err = tx.Instance(org, i.ID); return err })
@@ -61,10 +61,76 @@ func instances(t *testing.T, w *world) {
 		same(t, "last seen", get().LastSeen, at)
 	})
 	t.Run("an older Session ends nothing", func(t *testing.T) {
-		w.update(func(tx *store.Tx) error { return tx.EndSession("s0", tx.Now()) })
+		w.update(func(tx *store.Tx) error { _, err := tx.EndSession("s0", tx.Now(), false); return err })
 		same(t, "connected", get().Connected, true)
-		w.update(func(tx *store.Tx) error { return tx.EndSession("s1", tx.Now()) })
+		w.update(func(tx *store.Tx) error { _, err := tx.EndSession("s1", tx.Now(), false); return err })
 		same(t, "connected", get().Connected, false)
+	})
+	t.Run("those that another Server holds, or that have labels", func(t *testing.T) {
+		plain := store.Instance{OrganizationID: org, RunnerID: runner, Name: "plain", SessionID: "s7", ServerID: "server-7", Connected: true}
+		labeled := plain
+		labeled.Name, labeled.SessionID, labeled.Labels = "labeled", "s8", map[string]string{"region": "eu"}
+		w.update(func(tx *store.Tx) error { return errors.Join(tx.PutInstance(&plain), tx.PutInstance(&labeled)) })
+		names := func(org, server string) (names []string) {
+			w.view(func(tx *store.Tx) error {
+				found, err := tx.InstancesBeyond(org, server)
+				for _, i := range found {
+					if i.RunnerID != runner || i.Name == "plain" || i.Name == "labeled" {
+						names = append(names, i.Name)
+					}
+				}
+				return err
+			})
+			return names
+		}
+		twin := labeled
+		twin.ID, twin.Name, twin.SessionID = "", "twin", "s9"
+		w.update(func(tx *store.Tx) error { return tx.PutInstance(&twin) })
+		w.view(func(tx *store.Tx) error {
+			of, err := tx.InstanceLabels(org)
+			foreign, foreignErr := tx.InstanceLabels(w.b.org.ID)
+			same(t, "sets of labels of another's", len(foreign[runner]), 0)
+			euOnce := 0
+			for _, set := range of[runner] {
+				if set["region"] == "eu" {
+					euOnce++
+				}
+			}
+			same(t, "sets of labels", euOnce, 1)
+			return errors.Join(err, foreignErr)
+		})
+		w.update(func(tx *store.Tx) error { return tx.DeleteInstance(org, twin.ID) })
+		sameText(t, "seen from their Server", names(org, "server-7"), []string{"labeled"})
+		sameText(t, "seen from another", names(org, "server-8"), []string{"labeled", "plain"})
+		w.update(func(tx *store.Tx) error {
+			return errors.Join(tx.DeleteInstance(org, plain.ID), tx.DeleteInstance(org, labeled.ID))
+		})
+	})
+	t.Run("those that drain", func(t *testing.T) {
+		plain := store.Instance{OrganizationID: org, RunnerID: runner, Name: "plain", SessionID: "s7", ServerID: "server-7", Connected: true,
+			Labels: map[string]string{"draining": "true", "x": `"draining":true`}}
+		drains, elsewhere, gone := plain, plain, plain
+		drains.Name, drains.SessionID, drains.Draining = "drains", "s8", true
+		elsewhere.Name, elsewhere.SessionID, elsewhere.ServerID, elsewhere.Draining = "elsewhere", "s9", "server-9", true
+		gone.Name, gone.SessionID, gone.Connected, gone.Draining = "gone", "s10", false, true
+		all := []*store.Instance{&plain, &drains, &elsewhere, &gone}
+		w.update(func(tx *store.Tx) (err error) {
+			for _, i := range all {
+				err = errors.Join(err, tx.PutInstance(i))
+			}
+			return err
+		})
+		w.view(func(tx *store.Tx) error {
+			found, err := tx.DrainingSessions("server-7")
+			sameText(t, "of its Server", found, map[string]bool{"s8": true})
+			return err
+		})
+		w.update(func(tx *store.Tx) (err error) {
+			for _, i := range all {
+				err = errors.Join(err, tx.DeleteInstance(org, i.ID))
+			}
+			return err
+		})
 	})
 	t.Run("a dead Server takes its Sessions along", func(t *testing.T) {
 		i.Connected = true
@@ -108,7 +174,7 @@ func principals(t *testing.T, w *world) {
 			c, who, hashErr := tx.CredentialByHash("secret", []byte{1, 2, 3})
 			sameText(t, "credential", c, secret)
 			same(t, "whose", who, p)
-			all, listErr := tx.Credentials(p.ID)
+			all, listErr := tx.Credentials(org, p.ID)
 			same(t, "credentials", len(all), 2)
 			byID, owner, idErr := tx.Credential(org, p.ID, secret.ID)
 			sameText(t, "credential by id", byID, secret)
@@ -137,8 +203,8 @@ func principals(t *testing.T, w *world) {
 		})
 	})
 	t.Run("deleted", func(t *testing.T) {
-		w.fails(fault.NotFound, "by another principal", func(tx *store.Tx) error { return tx.DeleteCredential(twin.ID, secret.ID) })
-		w.update(func(tx *store.Tx) error { return tx.DeleteCredential(p.ID, secret.ID) })
+		w.fails(fault.NotFound, "by another principal", func(tx *store.Tx) error { return tx.DeleteCredential(org, twin.ID, secret.ID) })
+		w.update(func(tx *store.Tx) error { return tx.DeleteCredential(org, p.ID, secret.ID) })
 		w.fails(fault.NotFound, "out of another Organization", func(tx *store.Tx) error { return tx.DeletePrincipal(w.b.org.ID, p.ID) })
 		w.update(func(tx *store.Tx) error { return tx.DeletePrincipal(org, p.ID) })
 		w.fails(fault.NotFound, "a token of a deleted principal", func(tx *store.Tx) error { _, _, err := tx.CredentialByHash("token", token.Hash); return err })

@@ -1,0 +1,10 @@
+package access
+
+import (
+	"os"
+	"testing"
+
+	"legwork/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

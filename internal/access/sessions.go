@@ -1,0 +1,313 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+// How long a Web session lasts.
+const (
+	SessionIdle     = 24 * time.Hour     // without a request of a person; an open page alone is none
+	SessionLifetime = 7 * 24 * time.Hour // in all
+	sessionTouch    = 5 * time.Minute    // how exactly its last request is known
+	cookieBytes     = 32
+	pruneEvery      = time.Hour
+)
+
+// people is what there is to log in with a password.
+type people struct {
+	hasher hasher
+	nobody func() string // the hash of a password that nobody has, for names that nobody has
+
+	wrongOfName    *limiter // failed attempts, by name
+	wrongOfPair    *limiter // by name and address
+	wrongOfAddress *limiter // by address
+
+	pruneMu sync.Mutex
+	pruned  time.Time
+}
+
+func newPeople() *people {
+	p := &people{
+		hasher:         newHasher(),
+		wrongOfName:    newLimiter(rate.Every(3*time.Second), 50, 10_000),
+		wrongOfPair:    newLimiter(rate.Every(10*time.Second), 8, 10_000),
+		wrongOfAddress: newLimiter(rate.Every(time.Second), 100, 10_000),
+	}
+	p.nobody = sync.OnceValue(func() string {
+		salt := make([]byte, argonSalt)
+		_, _ = rand.Read(salt) // never fails
+		return phc(rand.Text(), salt, argonMemory, argonPasses, argonLanes)
+	})
+	return p
+}
+
+// check compares a password with a hash; "" is the hash of nobody, which takes as long.
+func (p *people) check(ctx context.Context, hash, password string) (bool, error) {
+	known := hash != ""
+	if !known {
+		hash = p.nobody()
+	}
+	right, err := p.hasher.right(ctx, hash, password)
+	return right && known, err
+}
+
+// PasswordLogin is an attempt to log in as a user.
+type PasswordLogin struct {
+	Name     string // of the user, in the Organization "default"; of another: "organization/name"
+	Password string
+	Address  string // of the browser
+}
+
+// LoggedInEvent is the data of the event "user.logged_in".
+type LoggedInEvent struct {
+	By      string `json:"by"`
+	Address string `json:"address"`
+}
+
+func tooManyLogins() *fault.Fault {
+	return fault.New(fault.RateLimited, "too_many_attempts", "too many attempts to log in").WithHint("wait a minute and try again")
+}
+
+// LoginWithPassword opens a Web session for a user and gives the text of its cookie. What is wrong is
+// fault.Unauthenticated, after the same time and in the same words whether there is such a user or not; too many attempts
+// are fault.RateLimited.
+func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie string, err error) {
+	wrong := fault.New(fault.Unauthenticated, wrongPassword, "the name or the password is wrong")
+	if len(l.Name) > 200 || len(l.Password) > maxPassword {
+		return "", wrong
+	}
+	try, err := a.people.attempt(l.Name, l.Address, a.now())
+	if err != nil {
+		return "", err
+	}
+	u, err := a.userNamed(ctx, l.Name)
+	if err != nil {
+		try.giveBack(a.now())
+		return "", err
+	}
+	right, err := a.people.check(ctx, u.Password, l.Password)
+	if right || err != nil { // an answer that was not given tells nothing
+		try.giveBack(a.now())
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case !right:
+		a.log.Warn("log in refused", "user", l.Name, "address", l.Address)
+		return "", wrong
+	}
+	by := catalog.Actor{OrganizationID: u.OrganizationID, ID: u.ID, Name: u.Name}
+	return a.openSession(ctx, by, l.Address, func(tx *store.Tx, s *store.WebSession) error {
+		s.UserID = u.ID
+		now, err := tx.User(u.OrganizationID, u.ID)
+		if err == nil && now.Password != u.Password { // it was changed just now
+			err = wrong
+		}
+		if err != nil {
+			return err
+		}
+		return tx.TouchUser(u.ID)
+	})
+}
+
+// userNamed finds who logs in; without a name when there is nobody.
+func (a *Access) userNamed(ctx context.Context, login string) (u store.User, err error) {
+	org, name, found := strings.Cut(login, "/")
+	if !found {
+		org, name = DefaultOrganization, login
+	}
+	err = a.store.View(ctx, func(tx *store.Tx) error {
+		o, err := tx.OrganizationByName(org)
+		if err == nil {
+			u, err = tx.User(o.ID, name)
+		}
+		return err
+	})
+	if fault.Is(err, fault.NotFound) || (err == nil && u.Name != name) { // an id is no name to log in by
+		return store.User{}, nil
+	}
+	return u, err
+}
+
+// attempt is a log in that counts as failed until it gives back what it took: else all that are made at once would pass.
+type attempt []taken
+
+// taken is one that was taken from a bucket.
+type taken struct {
+	from *limiter
+	key  string
+}
+
+// take takes one from each bucket, or, when one of them is empty, from none.
+func take(now time.Time, each ...taken) (attempt, error) {
+	for i, t := range each {
+		if !t.from.allow(t.key, now) {
+			attempt(each[:i]).giveBack(now)
+			return nil, tooManyLogins()
+		}
+	}
+	return each, nil
+}
+
+func (t attempt) giveBack(now time.Time) {
+	for _, one := range t {
+		one.from.giveBack(one.key, now)
+	}
+}
+
+// attempt counts a log in before it is looked at.
+func (p *people) attempt(name, address string, now time.Time) (attempt, error) {
+	network := networkOf(address)
+	return take(now, taken{p.wrongOfPair, name + "\x00" + network}, taken{p.wrongOfAddress, network}, taken{p.wrongOfName, name})
+}
+
+// networkOf gives what counts as one address: of IPv6 the network of 64 bits, which one person has whole.
+func networkOf(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.Is4() {
+		return address
+	}
+	network, err := ip.WithZone("").Prefix(64)
+	if err != nil {
+		return address
+	}
+	return network.String()
+}
+
+// LoginWithToken opens a Web session for who has a bearer token, such as the admin's. It ends with that token.
+func (a *Access) LoginWithToken(ctx context.Context, token, address string) (cookie string, err error) {
+	const name = "(token)"
+	try, err := a.people.attempt(name+networkOf(address), address, a.now())
+	if err != nil {
+		return "", err
+	}
+	token = strings.TrimSpace(token)
+	if len(token) > maxTokenLength {
+		token = ""
+	}
+	hash := Hash(token)
+	actor, _, err := a.ofToken(ctx, token, hash)
+	if err == nil {
+		err = actor.Need(catalog.Read)
+	}
+	if !fault.Is(err, fault.Unauthenticated) {
+		try.giveBack(a.now())
+	}
+	if err != nil {
+		if fault.Is(err, fault.Unauthenticated) {
+			a.log.Warn("log in with a token refused", "address", address)
+		}
+		return "", err
+	}
+	return a.openSession(ctx, actor, address, func(tx *store.Tx, s *store.WebSession) error {
+		credential, _, err := tx.CredentialByHash(string(BearerToken), hash)
+		s.CredentialID = credential.ID
+		return err
+	})
+}
+
+// openSession stores a Web session, which fn says whose it is, and its event.
+func (a *Access) openSession(ctx context.Context, by catalog.Actor, address string, fn func(*store.Tx, *store.WebSession) error) (string, error) {
+	random := make([]byte, cookieBytes)
+	_, _ = rand.Read(random) // never fails
+	cookie := base64.RawURLEncoding.EncodeToString(random)
+	by.Address = address
+	err := a.store.Update(ctx, func(tx *store.Tx) error {
+		tx.Sign(by, "user.login")
+		s := store.WebSession{Hash: Hash(cookie)}
+		if err := fn(tx, &s); err != nil {
+			return err
+		}
+		if err := tx.CreateWebSession(&s); err != nil {
+			return err
+		}
+		data, err := json.Marshal(LoggedInEvent{By: by.Name, Address: address})
+		if err != nil {
+			return err
+		}
+		return tx.AppendEvent(store.Event{OrganizationID: by.OrganizationID, Kind: "user.logged_in", Subject: by.ID, Data: data})
+	})
+	return cookie, err
+}
+
+func sessionOver() *fault.Fault {
+	return fault.New(fault.Unauthenticated, "session_over", "you are not logged in any more").WithHint("log in again")
+}
+
+// SessionActor tells who a cookie belongs to, with the role as it is now. A cookie that is unknown or over is
+// fault.Unauthenticated. seen says that a person asks, which keeps the Web session from idling out.
+func (a *Access) SessionActor(ctx context.Context, cookie string, seen bool) (actor catalog.Actor, err error) {
+	if raw, err := base64.RawURLEncoding.DecodeString(cookie); err != nil || len(raw) != cookieBytes {
+		return actor, sessionOver()
+	}
+	hash := Hash(cookie)
+	var s store.WebSession
+	err = a.store.View(ctx, func(tx *store.Tx) error {
+		if s, err = tx.WebSession(hash); err != nil {
+			return err
+		}
+		actor, err = actorOfSession(tx, s)
+		return err
+	})
+	now := a.now()
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return catalog.Actor{}, sessionOver()
+	case err != nil:
+		return catalog.Actor{}, err
+	case subtle.ConstantTimeCompare(s.Hash, hash) != 1, now.Sub(s.CreatedAt) > SessionLifetime, now.Sub(s.SeenAt) > SessionIdle:
+		return catalog.Actor{}, sessionOver()
+	}
+	if seen && now.Sub(s.SeenAt) > sessionTouch {
+		err = a.store.Update(ctx, func(tx *store.Tx) error { return tx.TouchWebSession(hash, now) })
+	}
+	return actor, err
+}
+
+func actorOfSession(tx *store.Tx, s store.WebSession) (catalog.Actor, error) {
+	if s.UserID != "" {
+		u, err := tx.UserOfSession(s)
+		return catalog.Actor{OrganizationID: u.OrganizationID, ID: u.ID, Name: u.Name, Role: catalog.Role(u.Role)}, err
+	}
+	credential, principal, err := tx.PrincipalOfSession(s)
+	if err == nil && over(credential, tx.Now()) {
+		err = sessionOver()
+	}
+	return actorOf(principal, credential), err
+}
+
+// Logout ends the Web session of a cookie.
+func (a *Access) Logout(ctx context.Context, cookie string) error {
+	return a.store.Update(ctx, func(tx *store.Tx) error { return tx.DeleteWebSession(Hash(cookie)) })
+}
+
+// pruneSessions deletes, once in a while, the Web sessions that are over.
+func (a *Access) pruneSessions(ctx context.Context) {
+	a.people.pruneMu.Lock()
+	defer a.people.pruneMu.Unlock()
+	now := a.now()
+	if now.Sub(a.people.pruned) < pruneEvery {
+		return
+	}
+	a.people.pruned = now
+	err := a.store.Update(ctx, func(tx *store.Tx) error {
+		return tx.PruneWebSessions(now.Add(-SessionLifetime), now.Add(-SessionIdle))
+	})
+	if err != nil && ctx.Err() == nil {
+		a.log.Warn("web sessions that are over not deleted", "error", err)
+	}
+}

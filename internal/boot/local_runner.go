@@ -1,0 +1,147 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"legwork/internal/access"
+	"legwork/internal/catalog"
+	"legwork/internal/control"
+	"legwork/internal/fault"
+	"legwork/internal/runner"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+)
+
+// The Local Runner is an Instance inside the Server's own process. It logs in, connects and executes like any other; what it
+// starts outlives the Server under a keeper, and the next start goes on with it. Several Servers are Instances of one record.
+const (
+	localRunnerFolder = "local-runner" // in the data folder: the working directory
+	localRegistrar    = "local-runner" // who registered the record, as its events say
+	localRetry        = 10 * time.Second
+)
+
+// localRunner is the Local Runner of a Server, with the loopback port through which it alone connects.
+type localRunner struct {
+	server   *server
+	settings RunnerSettings
+	instance string
+	listener net.Listener
+	log      *slog.Logger
+}
+
+// openLocalRunner makes the Local Runner ready, nil where the settings want none.
+func (s *server) openLocalRunner(serverID string) (*localRunner, error) {
+	if !s.settings.LocalRunner {
+		return nil, nil
+	}
+	l := &localRunner{server: s, settings: DefaultRunnerSettings(), log: s.log.With("runner", catalog.LocalRunner)}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "server"
+	}
+	l.instance = fmt.Sprintf("%s-%.8s", host, serverID)
+	dir, err := filepath.Abs(filepath.Join(s.settings.Data, localRunnerFolder))
+	if err != nil {
+		return nil, fmt.Errorf("find the folder of the local runner: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the local runner: %w", err)
+	}
+	l.settings.WorkingDirectory.WorkingDirectory = dir
+	l.settings.WorkingDirectory.TempDirectory = filepath.Join(dir, "temp")
+	l.settings.Runner.Instance = l.instance
+	if l.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, fault.New(fault.Unavailable, "listen", "the local runner finds no free port on the loopback").WithCause(err).
+			WithHint("turn it off with local_runner: false, or free some ports")
+	}
+	return l, nil
+}
+
+// close lets go of the port; that the Server has closed it already is no error.
+func (l *localRunner) close() error {
+	if err := l.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// run keeps the Local Runner connected until ctx ends. That it cannot be is said in the log, and tried again: the Server
+// goes on without it.
+func (l *localRunner) run(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	for {
+		err := l.connect(ctx, self)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if refusedLogin(err) {
+			err = errors.Join(err, os.Remove(l.tokenFile())) // the record was deleted or its secret ended: it is made anew
+		}
+		l.log.Error("the local runner ended", "error", err)
+		select {
+		case <-time.After(localRetry):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// refusedLogin tells whether the Runner ended because the Server does not know its credentials any more.
+func refusedLogin(err error) bool {
+	var refused *wire.CloseError
+	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.NotFound) ||
+		errors.As(err, &refused) && refused.Code == wire.CloseUnauthorized
+}
+
+func (l *localRunner) tokenFile() string {
+	return filepath.Join(l.settings.WorkingDirectory.WorkingDirectory, registeredFile)
+}
+
+func (l *localRunner) connect(ctx context.Context, self string) error {
+	token, err := readTokenFile(l.tokenFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		token, err = l.register(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	settings := l.settings
+	settings.use(token)
+	settings.Server.URL = "http://" + l.listener.Addr().String()
+	return runner.New(runnerConfig(settings, self, l.log)).Run(ctx)
+}
+
+// register makes the record of the Local Runner, or joins it, and keeps what this Server logs in with.
+func (l *localRunner) register(ctx context.Context) (t tokenFile, err error) {
+	var org string
+	err = l.server.store.View(ctx, func(tx *store.Tx) error {
+		o, err := tx.OrganizationByName(access.DefaultOrganization)
+		org = o.ID
+		return err
+	})
+	if err != nil {
+		return t, fmt.Errorf("find the organization of the local runner: %w", err)
+	}
+	by := catalog.Registrar{OrganizationID: org, ID: localRegistrar, Name: localRegistrar, AnyLabels: true}
+	made, err := l.server.control.RegisterRunner(ctx, by, catalog.Registration{
+		Name: catalog.LocalRunner, Instance: l.instance, Description: "Inside the Server's own process, see the setting local_runner",
+		AllowMultipleInstances: true, Lifetime: catalog.Persistent,
+	}, control.Proof{})
+	if err != nil {
+		return t, fmt.Errorf("register the local runner: %w", err)
+	}
+	t = tokenFile{Server: "loopback", OrganizationID: made.OrganizationID, RunnerID: made.Runner.ID, Runner: made.Runner.Name,
+		Instance: l.instance, ClientID: made.ClientID, ClientSecret: made.ClientSecret, RegisteredAt: time.Now().UTC()}
+	return t, writeTokenFile(l.tokenFile(), t)
+}

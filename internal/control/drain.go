@@ -1,0 +1,253 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+)
+
+func drainAction(what string, drain bool) string {
+	if drain {
+		return what + ".drain"
+	}
+	return what + ".resume"
+}
+
+// SetDraining has an Instance, by id, take no further Job, or take Jobs again. It holds over restarts of its process. When
+// it returns, no Job that is not bound yet will be bound to a draining Instance.
+func (c *Control) SetDraining(ctx context.Context, actor catalog.Actor, instanceID string, drain bool) error {
+	if err := actor.Need(catalog.Administer); err != nil {
+		return err
+	}
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		tx.Sign(actor, drainAction("instance", drain))
+		i, err := tx.InstanceForUpdate(actor.OrganizationID, instanceID)
+		if err != nil {
+			return err
+		}
+		r, err := tx.Runner(actor.OrganizationID, i.RunnerID)
+		if err != nil {
+			return err
+		}
+		if !drain && i.Leaving && c.living(i, tx.Now()) {
+			return fault.New(fault.Conflict, "instance_leaving", "the process of Instance %s ends when its Jobs are over", i.Name).
+				WithHint("that cannot be undone: start the process again once it has ended")
+		}
+		if i.Draining == drain {
+			return nil // and its Session is told once more
+		}
+		i.Draining = drain
+		if err := tx.PutInstance(&i); err != nil {
+			return err
+		}
+		return c.publish(tx, actor.OrganizationID, drainKind(drain), i.RunnerID,
+			InstanceEvent{Runner: r.Name, InstanceID: i.ID, Instance: i.Name, Version: i.Version})
+	})
+	if err != nil {
+		return err
+	}
+	c.tellDrain(drain, instanceID)
+	c.signal(actor.OrganizationID)
+	return nil
+}
+
+// SetRunnerDraining has all Instances of a Runner, by id or name, take no further Job, and those that come while it
+// lasts; or all of them take Jobs again.
+func (c *Control) SetRunnerDraining(ctx context.Context, actor catalog.Actor, idOrName string, drain bool) error {
+	if err := actor.Need(catalog.Administer); err != nil {
+		return err
+	}
+	var ids []string
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		ids = nil
+		tx.Sign(actor, drainAction("runner", drain))
+		r, err := tx.Runner(actor.OrganizationID, idOrName)
+		if err != nil {
+			return unknownRunner(err, idOrName)
+		}
+		state, err := tx.RunnerStateForUpdate(r.OrganizationID, r.ID)
+		if err != nil {
+			return err
+		}
+		changed := state.Draining != drain
+		if changed {
+			if state.Draining, state.DrainingSince = drain, tx.Now(); !drain {
+				state.DrainingSince = time.Time{}
+			}
+			if err := tx.PutRunnerState(r.OrganizationID, r.ID, state); err != nil {
+				return err
+			}
+		}
+		var some bool
+		if ids, some, err = drainAll(tx, r, drain); err != nil || !changed && !some {
+			return err
+		}
+		return c.publish(tx, r.OrganizationID, drainKind(drain), r.ID, InstanceEvent{Runner: r.Name})
+	})
+	if err != nil {
+		return err
+	}
+	c.tellDrain(drain, ids...)
+	c.signal(actor.OrganizationID)
+	return nil
+}
+
+// drainAll writes the wish into the Instances that there are, gives their ids and tells whether it was news to one of them.
+func drainAll(tx *store.Tx, r catalog.Runner, drain bool) (ids []string, changed bool, err error) {
+	all, err := tx.Instances(r.OrganizationID, r.ID)
+	for n := 0; n < len(all) && err == nil; n++ {
+		var i store.Instance
+		i, err = tx.InstanceForUpdate(r.OrganizationID, all[n].ID)
+		if fault.Is(err, fault.NotFound) {
+			err = nil
+			continue
+		}
+		if err != nil {
+			break
+		}
+		if ids = append(ids, i.ID); i.Draining != drain {
+			i.Draining, changed = drain, true
+			err = tx.PutInstance(&i)
+		}
+	}
+	return ids, changed, err
+}
+
+func drainKind(drain bool) string {
+	if drain {
+		return "runner.draining"
+	}
+	return "runner.resumed"
+}
+
+func (c *Control) tellDrain(drain bool, instanceIDs ...string) {
+	for _, id := range instanceIDs {
+		if s := c.sessions.ofInstance(id); s != nil {
+			c.queue.tell(s, drain)
+		} else {
+			c.hint(subjectInstance, drainHint{c.from(), id, drain})
+		}
+	}
+}
+
+// checkTold makes good what lost hints left, for all Sessions here with one query: an Instance that drains in the store and was not told,
+// and the other way round. One that was told something meanwhile is left alone: the store may have been read before that.
+func (c *Control) checkTold(ctx context.Context, all []*session) {
+	if len(all) == 0 {
+		return
+	}
+	times := map[*session]uint64{}
+	c.queue.mu.Lock()
+	for _, s := range all {
+		times[s] = s.tellings
+	}
+	c.queue.mu.Unlock()
+	var draining map[string]bool
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		draining, err = tx.DrainingSessions(c.server)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			c.log.Error("could not look which instances drain", "error", err)
+		}
+		return
+	}
+	for _, s := range all {
+		c.queue.mu.Lock()
+		differs := s.told != draining[s.id] && s.tellings == times[s]
+		c.queue.mu.Unlock()
+		if differs {
+			c.queue.tell(s, draining[s.id])
+		}
+	}
+}
+
+// tell has an Instance drain or take Jobs again, as an operator wants. s may be nil. The Instance is told once no claim
+// of it is under way, so that no Job follows.
+func (q *queue) tell(s *session, drain bool) {
+	if s == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.told = drain
+	s.tellings++
+	s.draining = s.told || s.leaving
+	s.send(&wire.Drain{Resume: !drain})
+	if drain {
+		q.recall(s)
+		s.ackDue = true
+		s.acknowledge()
+	} else if !s.leaving {
+		s.ackDue = false
+	}
+	q.wake()
+}
+
+// leaving takes in that the process of an Instance ends when its Jobs are over. It is acknowledged when neither an Offer stands
+// nor a claim is under way: what was bound before that, the Instance was told before.
+func (c *Control) leaving(s *session) {
+	q := c.queue
+	q.mu.Lock()
+	news := !s.leaving
+	s.leaving, s.draining, s.ackDue = true, true, true
+	q.recall(s)
+	s.acknowledge()
+	q.wake()
+	q.mu.Unlock()
+	if !news {
+		return
+	}
+	c.background(func(ctx context.Context) {
+		err := c.store.Update(ctx, func(tx *store.Tx) error {
+			if err := tx.MarkLeaving(s.id); err != nil {
+				return err
+			}
+			return c.publish(tx, s.org, "runner.draining", s.runnerID, s.event())
+		})
+		if err != nil {
+			s.log.Warn("could not note that an instance drains", "error", err)
+			return
+		}
+		c.signal(s.org)
+	})
+}
+
+// recall takes back the Offers that stand with an Instance, but for those that it is claiming. The caller holds mu.
+func (q *queue) recall(s *session) {
+	for id := range s.offered {
+		o := q.offers[id]
+		switch {
+		case o == nil:
+			delete(s.offered, id)
+		case o.by != s:
+			delete(s.offered, id)
+			delete(o.to, s)
+			s.send(&wire.Withdrawn{Ref: wire.Ref{Job: id, Attempt: o.attempt}})
+			if len(o.to) == 0 && !o.claiming {
+				delete(q.offers, id)
+			}
+		}
+	}
+}
+
+// acknowledge answers a drain when no claim is under way. The caller holds the queue's mutex.
+func (s *session) acknowledge() {
+	if s.ackDue && s.claims == 0 {
+		s.ackDue = false
+		s.send(&wire.DrainAck{})
+	}
+}
+
+// recallDisabled takes back the Offers that stand with the Instance of a Runner that was disabled.
+func (q *queue) recallDisabled(s *session) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.recall(s)
+	q.wake()
+}

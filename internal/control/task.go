@@ -1,0 +1,21 @@
+package control
+
+import (
+	"legwork/internal/catalog"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// taskSpec says what an Instance needs for a Job that is no Module's and no Part: one that asks a Node source, or lists where Secrets are.
+func (c *Control) taskSpec(tx *store.Tx, j *work.Job) (*work.Spec, error) {
+	s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
+	if err != nil {
+		return nil, err
+	}
+	spec := makeSpec(j, catalog.Module{ModuleSpec: s.Module}, nil)
+	spec.Module, spec.NodeSource, spec.Where = j.Runbook, s.NodeSource, s.Where
+	if s.NodeSource != nil {
+		spec.Source = s.NodeSource.Source
+	}
+	return spec, nil
+}

@@ -1,0 +1,161 @@
+package ansible
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"legwork/internal/fault"
+)
+
+// maxEvent bounds a line that the plugin writes: four texts of 16 KiB, written as JSON.
+const maxEvent = 1 << 20
+
+// event is what the plugin says.
+type event struct {
+	Kind    string  `json:"kind"`
+	Host    string  `json:"host"`
+	Task    string  `json:"task"`
+	Action  string  `json:"action"`
+	Status  string  `json:"status"`
+	Ignored bool    `json:"ignored"`
+	Seconds float64 `json:"seconds"`
+	Message string  `json:"message"`
+	Reason  string  `json:"reason"`
+	Stdout  string  `json:"stdout"`
+	Stderr  string  `json:"stderr"`
+	Diff    string  `json:"diff"`
+	Counts  Counts  `json:"counts"`
+}
+
+// tally gathers events by host.
+type tally struct {
+	sink   Sink
+	byName map[string]*Host
+	summed bool // the recap came: the playbook is through
+}
+
+func newTally(sink Sink) *tally { return &tally{sink: sink, byName: map[string]*Host{}} }
+
+// read takes events until the plugin's end is closed.
+func (t *tally) read(r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxEvent)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return fault.New(fault.Failed, "ansible_results", "the results of ansible-playbook cannot be read").WithCause(err)
+		}
+		t.take(e)
+	}
+	if err := lines.Err(); err != nil {
+		_, _ = io.Copy(io.Discard, r) // or it would wait for ever
+		return fault.New(fault.Failed, "ansible_results", "the results of ansible-playbook cannot be read").WithCause(err)
+	}
+	return nil
+}
+
+func (t *tally) take(e event) {
+	switch e.Kind {
+	case "play":
+		t.sink.Line("", "PLAY "+e.Task)
+	case "task":
+		t.sink.Line("", "TASK "+e.Task)
+	case "handler":
+		t.sink.Line("", "HANDLER "+e.Task)
+	case "notice":
+		t.sink.Line("", e.Message)
+	case "result":
+		t.say(e)
+		t.note(e)
+	case "summary":
+		t.summed = true
+		h := t.host(e.Host)
+		h.Counts = e.Counts
+		h.Failed = h.Failed || e.Counts.Failures > 0 || e.Counts.Unreachable > 0
+		t.sink.Line(e.Host, "RECAP "+e.Counts.String())
+	}
+}
+
+// say writes a result as lines of its host.
+func (t *tally) say(e event) {
+	head := e.Status + ": " + e.Task
+	if e.Ignored {
+		head += " (ignored)"
+	}
+	if e.Seconds >= 1 {
+		head += fmt.Sprintf(" (%.1f s)", e.Seconds)
+	}
+	t.sink.Line(e.Host, head)
+	for _, text := range []string{e.Message, e.Stdout, e.Stderr, e.Reason, e.Diff} {
+		for line := range strings.Lines(text) {
+			t.sink.Line(e.Host, "    "+strings.TrimRight(line, "\r\n"))
+		}
+	}
+}
+
+func (t *tally) note(e event) {
+	h := t.host(e.Host)
+	if (e.Status != "failed" && e.Status != "unreachable") || e.Ignored {
+		return
+	}
+	h.Unreachable = h.Unreachable || e.Status == "unreachable"
+	if h.Message == "" {
+		h.Message = e.Task + ": " + firstLine(e)
+	}
+}
+
+// firstLine gives the first line that says why a task failed.
+func firstLine(e event) string {
+	for _, text := range []string{e.Message, e.Stderr, e.Stdout, e.Reason} {
+		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" {
+			return line
+		}
+	}
+	return e.Status
+}
+
+func (t *tally) host(name string) *Host {
+	h := t.byName[name]
+	if h == nil {
+		h = &Host{Name: name}
+		t.byName[name] = h
+	}
+	return h
+}
+
+// hosts gives all of them by name. Without a recap, the one with a message failed.
+func (t *tally) hosts() []Host {
+	hosts := make([]Host, 0, len(t.byName))
+	for _, h := range t.byName {
+		if !t.summed {
+			h.Failed = h.Failed || h.Message != ""
+		}
+		hosts = append(hosts, *h)
+	}
+	slices.SortFunc(hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) })
+	return hosts
+}
+
+// eachLine gives what a program prints line by line; a line that is too long is cut into several.
+func eachLine(r io.Reader, line func(string)) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		text, err := in.ReadSlice('\n')
+		if len(text) > 0 {
+			line(string(bytes.ToValidUTF8(bytes.TrimRight(text, "\r\n"), []byte("?"))))
+		}
+		switch {
+		case err == nil || errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return fmt.Errorf("read the output of a program: %w", err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/reference"
+	"legwork/internal/work"
+)
+
+// secretsEngine stands in a Hello for that the Instance lists where Secrets are.
+const secretsEngine catalog.Engine = "secrets"
+
+// References are what the operator of this host lets a Server have it follow.
+type References struct {
+	Schemes []string // "file", "vault", ...
+	Folders []string // in which files may lie
+}
+
+// rules bounds references by the policy; variables are those that Jobs see anyway, never the Runner's own settings.
+func (r *Runner) rules() reference.Rules {
+	rules := reference.Rules{Environ: r.environ}
+	if p := r.cfg.Policy.References; p != nil {
+		rules.Schemes, rules.Folders = append([]string{}, p.Schemes...), append([]string{}, p.Folders...)
+	}
+	return rules
+}
+
+// referenced gives the Spec of a Step with what its references stand for. The values are in this process's memory alone, and are masked as
+// those of sensitive Inputs are. A Step whose command was begun by an earlier process goes on without those that cannot be had now.
+func (r *Runner) referenced(ctx context.Context, st *step, spec *work.Spec) (*work.Spec, error) {
+	if !slices.ContainsFunc(spec.Inputs, func(in work.InputValue) bool { return in.Reference }) {
+		return spec, nil
+	}
+	begun := st.resumed && len(st.files()) > 0
+	filled := *spec
+	filled.Inputs = nil
+	known := map[string]string{}
+	for _, in := range spec.Inputs {
+		if in.Reference {
+			value, err := r.follow(ctx, known, in)
+			if ctx.Err() != nil && !begun {
+				return nil, context.Cause(ctx)
+			}
+			if err != nil && begun {
+				r.jobLog.Warn("a reference cannot be had again", "job", st.job.Job, "attempt", st.job.Attempt, "step", st.kind, "name", in.Name, "error", err)
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			in.Value, in.Reference, in.Sensitive = value, false, true
+		}
+		filled.Inputs = append(filled.Inputs, in)
+	}
+	return &filled, nil
+}
+
+// follow gives what a reference stands for, as JSON; each text is asked for once.
+func (r *Runner) follow(ctx context.Context, known map[string]string, in work.InputValue) ([]byte, error) {
+	var text string
+	if err := json.Unmarshal(in.Value, &text); err != nil {
+		return nil, fault.New(fault.Invalid, "reference_invalid", "the reference of %.100q is no text", in.Name)
+	}
+	value, ok := known[text]
+	if !ok {
+		var err error
+		if value, err = r.rules().Get(ctx, text); err != nil {
+			f := fault.Of(err)
+			hint := f.Hint
+			if hint == "" {
+				hint = "look at it on the Runner's host, as the Runner's user"
+			}
+			return nil, fault.New(f.Kind, f.Code, "the Secret for %.100q: %s", in.Name, f.Message).WithHint("%s", hint)
+		}
+		known[text] = value
+	}
+	return json.Marshal(value)
+}
+
+// listSecrets tells where Secrets can be had on this host: references, never values.
+func (r *Runner) listSecrets(ctx context.Context, st *step, spec *work.Spec) (work.StepResult, error) {
+	found, err := r.rules().List(ctx, spec.Where)
+	if ctx.Err() != nil {
+		return work.StepResult{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return work.StepResult{}, err
+	}
+	st.say(fmt.Sprintf("%d places of Secrets were found", len(found)))
+	return work.StepResult{Status: work.StepSucceeded, Paths: found}, nil
+}

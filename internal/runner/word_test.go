@@ -1,0 +1,18 @@
+package runner
+
+import (
+	"strings"
+	"testing"
+
+	"legwork/internal/work"
+)
+
+// TestSentencesSpeakOfNoRounds: people know steps.
+func TestSentencesSpeakOfNoRounds(t *testing.T) {
+	if got := hostLost(work.StepRound).Error(); !strings.HasPrefix(got, "the step was cut off") {
+		t.Error(got)
+	}
+	if got := hostLost(work.StepApply).Error(); !strings.HasPrefix(got, "apply was cut off") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"legwork/internal/catalog"
+)
+
+// AuditEntry is an Event that somebody caused.
+type AuditEntry struct {
+	Event
+	Action  string // "job.submit", "manifest.apply", ...
+	ActorID string // of the principal
+	Actor   string // its name at that time
+	Address string // that the request came from, "" when it is not known
+}
+
+// author is who a transaction is by.
+type author struct{ action, id, name, address string }
+
+// Sign says on whose behalf the transaction acts and what they do: the events that it appends from here on are the audit of it.
+func (tx *Tx) Sign(actor catalog.Actor, action string) {
+	tx.author = author{action, actor.ID, actor.Name, actor.Address}
+}
+
+// AuditFilter narrows a listing of the audit. Zero fields let everything through.
+type AuditFilter struct {
+	Actor    string    // name or id
+	Action   string    // all of it, or the part before its dot: "job"
+	Subject  string    // id of what was changed
+	Since    time.Time // at or after
+	Until    time.Time // before
+	BeforeID int64     // for the next page: the id of the last entry of this one
+	Limit    int       // at most 1000, 0 = 1000
+}
+
+// Audit gives the audit of an Organization, the newest first.
+func (tx *Tx) Audit(org string, f AuditFilter) ([]AuditEntry, error) {
+	scan := func(r row) (e AuditEntry, err error) {
+		var at int64
+		err = r.Scan(&e.ID, &e.OrganizationID, &at, &e.Kind, &e.Subject, &e.Data, &e.Action, &e.ActorID, &e.Actor, &e.Address)
+		e.Time = moment(at)
+		return e, err
+	}
+	query, args := tx.auditQuery(org, f)
+	return list(tx, scan, query, args...)
+}
+
+// auditQuery holds those conditions alone that the filter asks for, so that each finds its index.
+func (tx *Tx) auditQuery(org string, f AuditFilter) (string, []any) {
+	where, args := []string{"org = $1", "action <> ''", tx.d.eventSeen}, []any{org}
+	add := func(wanted bool, condition string, values ...any) {
+		if !wanted {
+			return
+		}
+		var numbers []any
+		for _, v := range values {
+			args = append(args, v)
+			numbers = append(numbers, len(args))
+		}
+		where = append(where, fmt.Sprintf(condition, numbers...))
+	}
+	add(f.Actor != "", "(actor = $%[1]d OR actor_id = $%[1]d)", f.Actor)
+	add(f.Action != "", "(action = $%d OR (action >= $%d AND action < $%d))", f.Action, f.Action+".", f.Action+"/") // '/' follows '.'
+	add(f.Subject != "", "subject = $%d", f.Subject)
+	add(!f.Since.IsZero(), "at >= $%d", micros(f.Since))
+	add(!f.Until.IsZero(), "at < $%d", micros(f.Until))
+	add(f.BeforeID > 0, "id < $%d", f.BeforeID)
+	args = append(args, bounded(f.Limit, 1000, 1000))
+	return fmt.Sprintf(`SELECT id, org, at, kind, subject, data, action, actor_id, actor, address FROM events
+		WHERE %s ORDER BY id DESC LIMIT $%d`, strings.Join(where, " AND "), len(args)), args
+}

@@ -1,0 +1,16 @@
+package web
+
+import "legwork/internal/catalog"
+
+// accountSheet lets whoever logged in by name and password have another password.
+func accountSheet() sheet {
+	return sheet{path: "/account", nav: "/", need: catalog.Read,
+		show: func(v *visit, f form) (sheetContent, error) {
+			return sheetContent{"Your password", accountForm(v.actor.Name, f)}, nil
+		},
+		act: func(v *visit, f form) (outcome, error) {
+			err := v.Access.SetPassword(v.ctx, v.actor, v.actor.ID, f.get("current"), f.get("password"))
+			return outcome{next: "/login", note: "Log in with the new password."}, err
+		},
+	}
+}

@@ -1,0 +1,31 @@
+//go:build bench
+
+package web_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// large is what the limits of time hold for.
+var large = size{stacks: 10, modules: 1000, runners: 500, jobs: 10_000, auditDays: 30, sampled: 50, samples: 48 * 60}
+
+// TestPageFigures prints how long the Server takes for every page of a large database, beside the limit: `make bench`.
+func TestPageFigures(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	w := start(t)
+	world := fillEverything(t, w)
+	begun := time.Now()
+	more := fillLarge(w, large)
+	t.Logf("filled in %s", time.Since(begun).Round(time.Second))
+	t.Logf("%-28s %9s %9s %9s %9s", "page", "median", "p95", "processor", "limit")
+	const times = 20
+	timings(t, w, slices.Concat(more, places), world, times, func(p place, took []time.Duration, busy time.Duration) {
+		median, p95 := took[len(took)/2], took[len(took)*95/100]
+		t.Logf("%-28s %9s %9s %9s %9s", p.name, median.Round(100*time.Microsecond), p95.Round(100*time.Microsecond), busy.Round(100*time.Microsecond), limit)
+		if median > limit {
+			t.Errorf("%s: %s", p.name, median)
+		}
+	})
+}

@@ -1,0 +1,1 @@
+(set -a; . ./{{.Name}}.env; exec legwork runner start)

@@ -1,0 +1,104 @@
+package web
+
+import (
+	"legwork/internal/access"
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+)
+
+func usersPage() page {
+	return page{path: "/users", nav: "/users", need: catalog.Administer, kinds: []string{"user."}, load: func(v *visit) (content, error) {
+		users, err := v.Access.Users(v.ctx, v.actor)
+		if err != nil {
+			return content{}, err
+		}
+		c := content{title: "Users", body: usersBody(v, users)}
+		c.parts = []part{{id: "users", body: userRows(v, users), rows: []part{}}}
+		for _, u := range users {
+			c.parts[0].rows = append(c.parts[0].rows, part{id: "user-" + u.ID, body: userRow(v, u)})
+		}
+		return c, nil
+	}}
+}
+
+var roleOptions = []option{
+	{"owner", "Owner", "May do everything, users and Runners included."},
+	{"operator", "Operator", "Submits, cancels and approves Jobs, and reads sensitive outputs."},
+	{"viewer", "Viewer", "Reads, sensitive values excepted."},
+}
+
+func newUserSheet() sheet {
+	return sheet{path: "/users/new", nav: "/users", need: catalog.Administer,
+		show: func(_ *visit, f form) (sheetContent, error) { return sheetContent{"Add a user", newUserForm(f)}, nil },
+		act: func(v *visit, f form) (outcome, error) {
+			u, err := v.Access.CreateUser(v.ctx, v.actor, f.get("name"), catalog.Role(f.get("role")), f.get("password"))
+			return outcome{next: "/users", note: u.Name + " can log in now."}, atField(err, "user_exists", "name")
+		},
+	}
+}
+
+// ofUser makes a sheet about one user.
+func ofUser(path string, body func(u access.User, f form) (sheetContent, error), act func(v *visit, u access.User, f form) (outcome, error)) sheet {
+	return sheet{path: "/users/{user}/" + path, nav: "/users", need: catalog.Administer,
+		show: func(v *visit, f form) (sheetContent, error) {
+			u, err := v.userNamed(v.request.PathValue("user"))
+			if err != nil {
+				return sheetContent{}, err
+			}
+			return body(u, f)
+		},
+		act: func(v *visit, f form) (outcome, error) {
+			u, err := v.userNamed(v.request.PathValue("user"))
+			if err != nil {
+				return outcome{}, err
+			}
+			return act(v, u, f)
+		},
+	}
+}
+
+func (v *visit) userNamed(name string) (access.User, error) {
+	users, err := v.Access.Users(v.ctx, v.actor)
+	if err != nil {
+		return access.User{}, err
+	}
+	for _, u := range users {
+		if u.Name == name {
+			return u, nil
+		}
+	}
+	return access.User{}, fault.New(fault.NotFound, "user_not_found", "there is no user %q", name)
+}
+
+func rolesSheet() sheet {
+	return ofUser("role",
+		func(u access.User, f form) (sheetContent, error) {
+			return sheetContent{"Role of " + u.Name, roleForm(u, f)}, nil
+		},
+		func(v *visit, u access.User, f form) (outcome, error) {
+			err := v.Access.SetRole(v.ctx, v.actor, u.ID, catalog.Role(f.get("role")))
+			return outcome{next: "/users", note: u.Name + " is " + f.get("role") + " now."}, err
+		})
+}
+
+func passwordSheet() sheet {
+	return ofUser("password",
+		func(u access.User, f form) (sheetContent, error) {
+			return sheetContent{"Password of " + u.Name, passwordForm(u, f)}, nil
+		},
+		func(v *visit, u access.User, f form) (outcome, error) {
+			err := v.Access.SetPassword(v.ctx, v.actor, u.ID, "", f.get("password"))
+			return outcome{next: "/users", note: u.Name + " has another password now."}, err
+		})
+}
+
+func deleteUserSheet() sheet {
+	return ofUser("delete",
+		func(u access.User, f form) (sheetContent, error) {
+			return sheetContent{"Delete " + u.Name + "?", deleteUserForm(u, f)}, nil
+		},
+		func(v *visit, u access.User, _ form) (outcome, error) {
+			err := v.Access.DeleteUser(v.ctx, v.actor, u.ID)
+			return outcome{next: "/users", note: u.Name + " is deleted."}, err
+		})
+}
