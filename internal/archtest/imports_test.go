@@ -13,9 +13,9 @@ var levels = []struct {
 	name     string
 	packages []string
 }{
-	{"pure", []string{"fault", "graph", "expression", "node", "catalog", "runbook", "work"}}, // in the order of their chain
-	{"means", []string{"wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
-	{"actors", []string{"control", "runner", "launcher", "access"}},
+	{"pure", []string{"fault", "graph", "expression", "node", "catalog", "runbook", "work", "scale"}}, // in the order of their chain
+	{"means", []string{"release", "launcher", "wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
+	{"actors", []string{"control", "runner", "access"}},
 	{"faces", []string{"api", "web", "cli"}},
 	{"assembly", []string{"boot"}},
 	{"program", []string{"cmd/legwork"}},
@@ -23,10 +23,12 @@ var levels = []struct {
 
 // siblings are the pairs on one level of which the first may see the second, with the reason.
 var siblings = map[[2]string]string{
-	{"engine", "process"}: "engines start processes",
-	{"engine", "remote"}:  "Node steps run on other hosts",
-	{"cli", "api"}:        "the Go client stands with the JSON types in api",
-	{"web", "api"}:        "the pages show the JSON types of api",
+	{"engine", "process"}:   "engines start processes",
+	{"engine", "remote"}:    "Node steps run on other hosts",
+	{"launcher", "engine"}:  "launchers are started as engines are",
+	{"launcher", "release"}: "they start programs of releases",
+	{"cli", "api"}:          "the Go client stands with the JSON types in api",
+	{"web", "api"}:          "the pages show the JSON types of api",
 }
 
 // unreachable are the packages that a package does not reach, not even through others.

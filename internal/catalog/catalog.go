@@ -238,6 +238,7 @@ type RunnerSpec struct {
 	ServicePrincipalID     string            `json:"service_principal_id,omitempty"` // that an owner made; empty: one of its own, or as it is
 	NodeFilters            map[string]string `json:"node_filters,omitempty"`         // which Nodes it covers: Stack -> Node filter
 	NodePriority           int               `json:"node_priority,omitempty"`        // of several Runners that cover a Node the lowest, then the first by name
+	Hosting                *Hosting          `json:"hosting,omitempty"`              // nil: self-hosted
 }
 
 // Runner is a RunnerSpec as the Server holds it. ServicePrincipalID is who it logs in as, one of its own among them; in the

@@ -13,9 +13,10 @@ import (
 //
 //	1  2026-11  Jobs of Modules: hello, offers, steps, logs, cancel, drain.
 //	2  2026-11  Parts of Runbook Jobs: Spec.Run, RunStep.Round, LogBatch.Nodes, records of the stream Progress.
+//	3  2026-11  Runner Jobs: Spec.Task, Drain.Leave, Hello.Updates.
 const (
-	Capability       = 2
-	OldestCapability = 1
+	Capability       = 3
+	OldestCapability = 2
 )
 
 // Message is one of the messages below. On the wire it is a type byte and the CBOR of the struct;
@@ -68,6 +69,7 @@ type Hello struct {
 	Capacity   int               `cbor:"9,keyasint"`
 	Draining   bool              `cbor:"10,keyasint,omitempty"`
 	Journal    []Held            `cbor:"11,keyasint,omitempty"`
+	Updates    string            `cbor:"12,keyasint,omitempty"` // release.Consent of the host's owner; empty: this program cannot be replaced there
 }
 
 // Held is one Attempt in a Runner's journal.
@@ -217,6 +219,7 @@ type StepAck struct {
 // Drain tells the Instance to take no further Job (or, with Resume, to take Jobs again).
 type Drain struct {
 	Resume bool `cbor:"1,keyasint,omitempty"`
+	Leave  bool `cbor:"2,keyasint,omitempty"` // the process ends when its Jobs are over, as after Draining of its own
 }
 
 // DrainAck answers Draining and Drain: no Offer and no Job follows it. An Instance that drains may leave once it

@@ -249,6 +249,9 @@ type Dispatch struct{}
 // SendStep tells the bound Instance to execute a Step.
 type SendStep struct{ Attempt, Step int }
 
+// OwnStep has the Server perform a Step itself; StepFinished ends it as any other. See StepKind.Own.
+type OwnStep struct{ Attempt, Step int }
+
 // SendCancel tells the bound Instance to end the Job.
 type SendCancel struct {
 	Attempt int
@@ -271,6 +274,7 @@ type Advance struct{}
 func (Advance) effect()    {}
 func (Dispatch) effect()   {}
 func (SendStep) effect()   {}
+func (OwnStep) effect()    {}
 func (SendCancel) effect() {}
 func (Release) effect()    {}
 func (Ended) effect()      {}

@@ -35,7 +35,7 @@ var table = []transition{
 		To: []Status{Running, Waiting, AwaitingApproval, Succeeded, Failed, Canceled}, do: stepFinished},
 	{From: []Status{Claimed, Running}, On: onLeaseLost, To: []Status{Queued, Interrupted, Failed}, do: leaseLost},
 	{From: []Status{Claimed, Running}, On: onResumed, To: []Status{Claimed, Running}, do: renewed},
-	{From: []Status{Claimed, Running}, On: onCancelRequested, To: []Status{Canceling}, do: cancelBound},
+	{From: []Status{Claimed, Running}, On: onCancelRequested, To: []Status{Canceling, Canceled}, do: cancelBound},
 
 	{From: []Status{Claimed}, On: onNoticed, To: []Status{Claimed}, do: noticed},
 	{From: []Status{Running}, On: onNoticed, To: []Status{Running}, do: noticed},
@@ -198,10 +198,18 @@ func claimed(m *move) {
 	m.sendStep(j.Current())
 }
 
-// sendStep marks a Step as given to the Instance and renews the lease for it.
+// sendStep marks a Step as given to the Instance and renews the lease for it. One that is the Server's own is under way at once.
 func (m *move) sendStep(i int) {
-	m.job.Steps[i].Status = StepSent
 	m.renewLease()
+	if s := &m.job.Steps[i]; s.Kind.Own() {
+		s.Status, s.StartedAt = StepRunning, m.now
+		if m.job.StartedAt.IsZero() {
+			m.job.StartedAt = m.now
+		}
+		m.emit(OwnStep{Attempt: m.job.Attempt, Step: i})
+		return
+	}
+	m.job.Steps[i].Status = StepSent
 	m.emit(SendStep{Attempt: m.job.Attempt, Step: i})
 }
 
@@ -480,6 +488,11 @@ func cancelBound(m *move) {
 		return
 	}
 	e := m.noteCancel()
+	if s := m.job.underWay(); s != nil && s.Kind.Own() { // there is nobody to wait for
+		s.Status, s.FinishedAt = StepCanceled, m.now
+		m.job.Status = Canceled
+		return
+	}
 	m.job.Status = Canceling
 	m.emit(SendCancel{Attempt: m.job.Attempt, Mode: e.Mode})
 }

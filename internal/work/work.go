@@ -25,6 +25,7 @@ const (
 	PartJob      Kind = "part"      // what one Runner does of a Runbook Job; it bears the number of that
 	DiscoveryJob Kind = "discovery" // asks a Node source
 	SecretsJob   Kind = "secrets"   // lists where Secrets can be had
+	RunnerJob    Kind = "runner"    // starts, updates or ends processes of a Runner; see task.go
 )
 
 // Action tells what a Module Job does.
@@ -249,6 +250,7 @@ const (
 	WaitRefused        WaitCode = "refused_by_instance"
 	WaitRunbookBusy    WaitCode = "runbook_busy" // another Job of the Runbook is under way
 	WaitRound          WaitCode = "waiting_for_round"
+	WaitStarting       WaitCode = "starting_instance" // of a hosted Runner
 )
 
 // Wait is why a queued Job waits: a code for programs and a sentence for people.
@@ -433,6 +435,8 @@ type Spec struct {
 	NodeSource *catalog.NodeSourceSpec `cbor:"21,keyasint,omitempty"`
 	// Where is the place, written as a reference, in which a Job of kind secrets lists what Secrets can be had.
 	Where string `cbor:"22,keyasint,omitempty"`
+	// Task is what a Runner Job does.
+	Task *RunnerTask `cbor:"23,keyasint,omitempty"`
 }
 
 // InputValue is one resolved Input.
@@ -460,6 +464,7 @@ type StepResult struct {
 	Round      *RoundResult                   `cbor:"11,keyasint,omitempty"` // of a Part's Step
 	Nodes      []node.Node                    `cbor:"12,keyasint,omitempty"` // of discover
 	Paths      []string                       `cbor:"13,keyasint,omitempty"` // of list_secrets: where Secrets are, never their values
+	Units      []UnitReport                   `cbor:"14,keyasint,omitempty"` // of launch, teardown and tidy: every process it knows of
 }
 
 // ResourceChange is one resource in a plan. Before and After are JSON values in which everything

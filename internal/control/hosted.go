@@ -1,0 +1,144 @@
+package control
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/release"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// Launch is one line of the ledger of a hosted Runner.
+type Launch = store.Launch
+
+// Demand is what the Jobs of a Runner want, for people and for other autoscalers.
+type Demand struct {
+	Runner    catalog.Runner
+	Waiting   int           // Jobs that wait for nothing but an Instance
+	Running   int           // that hold a place
+	Oldest    time.Duration // how long the first of Waiting waits
+	WaitP50   time.Duration // of the Jobs that began in the last hour
+	WaitP95   time.Duration
+	Instances int // online
+	Idle      int // of these, without a Job
+	Busy      int // with one
+	Draining  int
+	Starting  int // launched, not online yet
+	Places    int // of all that are online and do not drain
+	Desired   int // of a hosted Runner: Instances that should be there; else those that the Jobs want
+}
+
+// Release is a release that was published, as it is shown.
+type Release struct {
+	Version     string
+	Channel     release.Channel
+	Notes       string // Markdown
+	Assets      []release.Asset
+	State       string // draft, published, withdrawn
+	PublishedAt time.Time
+	PublishedBy string
+}
+
+// RunnerVersion is how the program of a Runner stands to the newest release.
+type RunnerVersion struct {
+	Version  string // the oldest among its Instances that are online; of all that are known if none is
+	Newest   string // release of its channel
+	Outdated bool
+	Consent  release.Consent // of a self-hosted one: the least of its Instances
+	Updating *work.Job       // the update Job under way or queued
+}
+
+var errHostedSoon = fault.New(fault.Unsupported, "not_built", "this is not built yet")
+
+// DeployRunner queues the Job that deploys a hosted Runner, by id or name, or gives the one under way.
+func (c *Control) DeployRunner(ctx context.Context, actor catalog.Actor, runner string) (*work.Job, error) {
+	return nil, errHostedSoon
+}
+
+// UpgradeRunner queues the Jobs that take a Runner to a release; empty: the newest stable one. A hosted Runner has one Job, a self-hosted one
+// a Job for each Instance that is outdated, which are done one after the other. Jobs that are queued or under way are given in their place.
+func (c *Control) UpgradeRunner(ctx context.Context, actor catalog.Actor, runner, version string) ([]*work.Job, error) {
+	return nil, errHostedSoon
+}
+
+// UpgradeRunners does UpgradeRunner for every outdated Runner. skipped says, by Runner, why one was left out.
+func (c *Control) UpgradeRunners(ctx context.Context, actor catalog.Actor) (jobs []*work.Job, skipped map[string]string, err error) {
+	return nil, nil, errHostedSoon
+}
+
+// RemoveRunner queues the Job that drains a hosted Runner, takes down all that was launched for it, and deletes its record.
+func (c *Control) RemoveRunner(ctx context.Context, actor catalog.Actor, runner string) (*work.Job, error) {
+	return nil, errHostedSoon
+}
+
+// Launches gives the ledger of a hosted Runner, newest first.
+func (c *Control) Launches(ctx context.Context, actor catalog.Actor, runner string, limit int) ([]Launch, error) {
+	return nil, errHostedSoon
+}
+
+// DemandOf gives the demand of a Runner, by id or name.
+func (c *Control) DemandOf(ctx context.Context, actor catalog.Actor, runner string) (Demand, error) {
+	return Demand{}, errHostedSoon
+}
+
+// Demands gives the demand of every Runner of all Organizations, for metrics.
+func (c *Control) Demands(ctx context.Context) ([]Demand, error) { return nil, errHostedSoon }
+
+// RunnerVersions gives, by Runner id, how their programs stand to the newest release.
+func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[string]RunnerVersion, error) {
+	return map[string]RunnerVersion{}, nil
+}
+
+// CloudIdentities lists the cloud identities, by name. SecretAccessKey is empty, unless it is a reference.
+func (c *Control) CloudIdentities(ctx context.Context, actor catalog.Actor) ([]catalog.CloudIdentity, error) {
+	return nil, errHostedSoon
+}
+
+// PutCloudIdentity makes or overwrites a cloud identity. An empty SecretAccessKey leaves the one that is kept.
+func (c *Control) PutCloudIdentity(ctx context.Context, actor catalog.Actor, spec catalog.CloudIdentitySpec) (catalog.CloudIdentity, error) {
+	return catalog.CloudIdentity{}, errHostedSoon
+}
+
+// DeleteCloudIdentity deletes a cloud identity that no Runner names.
+func (c *Control) DeleteCloudIdentity(ctx context.Context, actor catalog.Actor, name string) error {
+	return errHostedSoon
+}
+
+// Releases lists what was published, newest first; drafts and what was withdrawn for who may administer.
+func (c *Control) Releases(ctx context.Context, actor catalog.Actor) ([]Release, error) {
+	return nil, nil
+}
+
+// DraftRelease begins a release with its signed manifest.
+func (c *Control) DraftRelease(ctx context.Context, actor catalog.Actor, manifest, signature []byte) (Release, error) {
+	return Release{}, errHostedSoon
+}
+
+// PutReleaseAsset stores one asset of a draft; its size and digest must be those of the manifest.
+func (c *Control) PutReleaseAsset(ctx context.Context, actor catalog.Actor, version, name string, body io.Reader) error {
+	return errHostedSoon
+}
+
+// PublishRelease publishes a draft all assets of which are there.
+func (c *Control) PublishRelease(ctx context.Context, actor catalog.Actor, version string) (Release, error) {
+	return Release{}, errHostedSoon
+}
+
+// WithdrawRelease has nobody update to a release any more.
+func (c *Control) WithdrawRelease(ctx context.Context, actor catalog.Actor, version string) (Release, error) {
+	return Release{}, errHostedSoon
+}
+
+// OpenReleaseAsset opens an asset of a published release, for whoever asks: it is signed, and no secret. "latest" stands for the newest stable version.
+func (c *Control) OpenReleaseAsset(ctx context.Context, version, name string) (io.ReadCloser, release.Asset, error) {
+	return nil, release.Asset{}, errHostedSoon
+}
+
+// ReleaseManifest gives the signed manifest of a published release, for whoever asks.
+func (c *Control) ReleaseManifest(ctx context.Context, version string) (manifest, signature []byte, err error) {
+	return nil, nil, errHostedSoon
+}
