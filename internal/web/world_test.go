@@ -139,7 +139,7 @@ func fill(t *testing.T, w *apitest.World) {
 		_, err := w.Client.SubmitJob(ctx, api.JobRequest{Module: "prod/network/" + name, Action: work.Run})
 		w.Must(err)
 	}
-	count := func(holds func(j api.Job) bool) int {
+	count := func(holds func(j *work.Job) bool) int {
 		jobs, err := w.Client.Jobs(ctx, api.JobQuery{})
 		w.Must(err)
 		n := 0
@@ -150,11 +150,11 @@ func fill(t *testing.T, w *apitest.World) {
 		}
 		return n
 	}
-	eventually(t, "jobs run", func() bool { return count(func(j api.Job) bool { return j.Status == work.Running }) == 4 })
+	eventually(t, "jobs run", func() bool { return count(func(j *work.Job) bool { return j.Status == work.Running }) == 4 })
 	// Only now: a second request while the first is queued would replace it.
 	_, err = w.Client.SubmitJob(ctx, api.JobRequest{Module: "prod/network/firewall", Action: work.Run})
 	w.Must(err)
-	eventually(t, "a job waits for its module", func() bool { return count(func(j api.Job) bool { return j.Wait.Code == work.WaitModuleBusy }) == 1 })
+	eventually(t, "a job waits for its module", func() bool { return count(func(j *work.Job) bool { return j.Wait.Code == work.WaitModuleBusy }) == 1 })
 }
 
 // past adds Jobs of the last hours.

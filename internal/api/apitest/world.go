@@ -24,7 +24,7 @@ import (
 )
 
 // Patience is how long something may take that has to happen.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // World is one Server.
 type World struct {
