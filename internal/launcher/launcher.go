@@ -3,6 +3,23 @@
 // A launcher does its work on the host of an Instance, in a process of its own (`legwork runner launch FILE`) that the keeper starts as
 // it does any engine: the Server itself needs no rights in any cloud. What it makes bears tags (see Tags), so that it is found again
 // whoever asks, and every call may be made again: one that broke off is finished by the next.
+//
+// # What is secret
+//
+// A work.RunnerTask is written into a file without any secret. These reach the process through its environment alone, and are masked in
+// whatever it prints:
+//   - The tokens of Units. The Engine takes them out of the task, and Main puts them back: a launcher finds them in Unit.Token.
+//   - Hosting.Environment. The Server sends each of its variables as an Input of kind env that is called UnitEnv+name, sensitive, with
+//     Reference set where its value is a reference: the host follows it as it does those of Modules. Main takes the prefix off and puts
+//     the values into Hosting.Environment: a launcher finds there what the process gets. The prefix keeps them from acting on the
+//     launcher itself. Hosting.Environment in the Spec's own task is passed over.
+//   - The keys of a CloudIdentity. The Server sends them as sensitive Inputs of kind env AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (again
+//     with Reference where it is one), and leaves both fields of the task's Identity empty. The libraries of the cloud find them in the environment.
+//
+// # What a process is given
+//
+// Environment(task, unit) are the variables of one process: where its Server is, who it is to be, and its bootstrap token, with which it
+// registers itself once. They are settings of a Runner, see boot.RunnerSettings.
 package launcher
 
 import (
@@ -14,6 +31,9 @@ import (
 
 // Name is that of the Engine: what a Runner Job needs of an Instance.
 const Name catalog.Engine = "launcher"
+
+// UnitEnv begins the names of Inputs that are variables of Hosting.Environment.
+const UnitEnv = "LEGWORK_UNIT_ENV_"
 
 // Launcher starts and stops the processes of one Runner, which the task names. Everything it does can be done again and then changes
 // nothing. Errors are faults: "launcher_denied" names the action that is missing and the resource, "launcher_quota" what is used up,
@@ -31,3 +51,19 @@ type Launcher interface {
 	// Remove ends all processes of the Runner and deletes everything that Ensure made for it.
 	Remove(ctx context.Context, task *work.RunnerTask) error
 }
+
+// Host is what a launcher knows of where it works.
+type Host struct {
+	Dir     string       // absolute: of all launchers on this host, below the Runner's working directory; it may not be there yet
+	Program string       // path of this program
+	Version string       // of this program
+	CAFile  string       // PEM, trusted besides the host's authorities when the Server is asked; may be empty
+	Keys    []string     // public keys that releases are signed with, besides the built-in ones
+	Say     func(string) // takes a line for the log of the Step; never nil
+}
+
+// New makes a launcher. It touches nothing.
+type New func(Host) (Launcher, error)
+
+// Kinds are the launchers of a program by their kind.
+type Kinds map[catalog.LauncherKind]New
