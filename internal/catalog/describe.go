@@ -93,6 +93,7 @@ var descriptions = map[string]string{
 	"RunnerSpec.selection":                  "how one of several Instances is chosen: first_response (default), least_loaded or random",
 	"RunnerSpec.service_principal_id":       "id of the Service principal, of role runner, that its processes log in as; left out, one of its own, or the one it has",
 	"RunnerSpec.max_parallel_jobs":          "of all its Instances together; 0 as each Instance says",
+	"RunnerSpec.hosting":                    "Legwork starts and stops its Instances, which then are ephemeral, and many; left out, somebody starts its process",
 
 	"AssignmentSpec":        "An Assignment: the right of a Stack, Namespace or Module to use a Runner.",
 	"AssignmentSpec.runner": "the name of the Runner",

@@ -78,6 +78,8 @@ var implied = map[string]string{
 	"ConnectionSpec.host_keys":       string(StrictHostKeys),
 	"ConnectionSpec.sudo_user":       "root",
 	"Schedule.time_zone":             "UTC",
+
+	"CloudIdentitySpec.session_name": "legwork",
 }
 
 func (f flat) add(path string, v reflect.Value) {
@@ -91,6 +93,9 @@ func (f flat) add(path string, v reflect.Value) {
 		if value != 0 {
 			f.leaf(path, value)
 		}
+		return
+	case Hosting: // what is spelled out and what is left to the default are the same
+		f.fields(path, reflect.ValueOf(value.Filled()))
 		return
 	}
 	switch v.Kind() {
@@ -129,6 +134,9 @@ func (f flat) add(path string, v reflect.Value) {
 func (f flat) fields(path string, v reflect.Value) {
 	if in, ok := v.Interface().(Input); ok && in.Sensitive {
 		f.sensitive[join(path, "value")] = true
+	}
+	if i, ok := v.Interface().(CloudIdentitySpec); ok && !i.HasReference() {
+		f.sensitive[join(path, "secret_access_key")] = true
 	}
 	for _, key := range fieldsOf(v.Type()) {
 		field := v.FieldByIndex(key.index)

@@ -21,7 +21,8 @@ func Export(s Snapshot) ([]byte, error) {
 	s = s.Sorted()
 	var b bytes.Buffer
 	err := errors.Join(
-		exportAll(&b, KindStack, s.Stacks), exportAll(&b, KindNamespace, s.Namespaces), exportAll(&b, KindRunner, s.Runners),
+		exportAll(&b, KindStack, s.Stacks), exportAll(&b, KindNamespace, s.Namespaces),
+		exportAll(&b, KindCloudIdentity, s.CloudIdentities), exportAll(&b, KindRunner, s.Runners),
 		exportAll(&b, KindModule, s.Modules), exportAll(&b, KindAssignment, s.Assignments), exportAll(&b, KindNode, s.Nodes),
 		exportAll(&b, KindNodeSource, s.NodeSources), exportAll(&b, KindRunbook, s.Runbooks),
 		exportAll(&b, KindSecret, s.Secrets),

@@ -112,7 +112,7 @@ type CloudIdentitySpec struct {
 	// WebIdentityTokenFile is a path on the launcher's host: its token is exchanged for the role.
 	WebIdentityTokenFile string `json:"web_identity_token_file,omitempty"`
 	// AccessKeyID and SecretAccessKey begin with, where the host has no credentials of its own. The secret is a reference, such as
-	// ${secret:aws-key} or ${file:/run/aws-key}, or text that the Server keeps sealed and never shows.
+	// ${vault:kv/data/aws#secret} or ${file:/run/aws-key}, or text that the Server keeps sealed and never shows.
 	AccessKeyID     string `json:"access_key_id,omitempty"`
 	SecretAccessKey string `json:"secret_access_key,omitempty"`
 	Endpoint        string `json:"endpoint,omitempty"` // of all services, for a cloud that speaks AWS's protocols

@@ -19,7 +19,7 @@ func WithoutSecrets(inputs []Input) []Input {
 	return out
 }
 
-// WithoutSecrets gives the Snapshot without the values of sensitive Inputs.
+// WithoutSecrets gives the Snapshot without the values of sensitive Inputs and the secrets of Cloud identities.
 func (s Snapshot) WithoutSecrets() Snapshot {
 	s.Namespaces, s.Modules = slices.Clone(s.Namespaces), slices.Clone(s.Modules)
 	for i := range s.Namespaces {
@@ -27,6 +27,10 @@ func (s Snapshot) WithoutSecrets() Snapshot {
 	}
 	for i := range s.Modules {
 		s.Modules[i].Inputs = WithoutSecrets(s.Modules[i].Inputs)
+	}
+	s.CloudIdentities = slices.Clone(s.CloudIdentities)
+	for i := range s.CloudIdentities {
+		s.CloudIdentities[i] = s.CloudIdentities[i].WithoutSecrets()
 	}
 	return s
 }
@@ -41,6 +45,11 @@ func (s Snapshot) keep(m Manifest) (Manifest, []fault.Problem) {
 	namespaces, modules := byPath(s.Namespaces), byPath(s.Modules)
 	m.Namespaces, m.Modules, m.Runners = slices.Clone(m.Namespaces), slices.Clone(m.Modules), slices.Clone(m.Runners)
 	s.keepPrincipals(m.Runners)
+	m.CloudIdentities = slices.Clone(m.CloudIdentities)
+	problems = append(problems, s.keepKeys(m.CloudIdentities)...)
+	for i := range m.Runners {
+		m.Runners[i].Spec = m.Runners[i].Spec.Settled()
+	}
 	for i := range m.Namespaces {
 		d := &m.Namespaces[i]
 		inputs := &d.Spec.Defaults.Inputs

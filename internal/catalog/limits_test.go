@@ -152,7 +152,7 @@ func TestYAMLIsReadAsAPersonMeansIt(t *testing.T) {
 		"kind: Stack\nname: a\nname: b\n":                   "a.yaml:3: name: is there twice",
 		"kind: Stack\nname:\n":                              "a.yaml:2: name: is missing",
 		"kind: Stack\nname: Prod\n":                         `a.yaml:2: name: "Prod" has upper case; did you mean "prod"? a name has 1 to 63 of a-z, 0-9, - _ . and begins and ends with a letter or digit`,
-		"kind: stack\nname: a\n":                            `a.yaml:1: kind: "stack" is not known here: Stack, Namespace, Runner, Module, Assignment, Node, NodeSource, Runbook or Secret; did you mean "Stack"?`,
+		"kind: stack\nname: a\n":                            `a.yaml:1: kind: "stack" is not known here: Stack, Namespace, CloudIdentity, Runner, Module, Assignment, Node, NodeSource, Runbook or Secret; did you mean "Stack"?`,
 		"kind: Runner\nname: a\nmaxParallelJobs: 3\n":       `a.yaml:3: maxParallelJobs: is not a key that is known here; did you mean "max_parallel_jobs"?`,
 		"kind: Runner\nname: a\nis_disabled: yes\n":         `a.yaml:3: is_disabled: wants true or false, found the text "yes"`,
 		"kind: Runner\nname: a\nmax_parallel_jobs: 1.5\n":   `a.yaml:3: max_parallel_jobs: "1.5" is not a whole number that fits`,

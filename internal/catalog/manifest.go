@@ -61,6 +61,8 @@ type Manifest struct {
 	Runbooks    []Declared[RunbookSpec]
 	Secrets     []Declared[SecretDocument]
 
+	CloudIdentities []Declared[CloudIdentitySpec]
+
 	problems []fault.Problem // of the documents by themselves, found while they were read
 	lost     map[Kind]bool   // kinds of which a document could not be read so far that its path is known
 }
@@ -68,7 +70,7 @@ type Manifest struct {
 // Len gives the number of documents.
 func (m Manifest) Len() int {
 	return len(m.Stacks) + len(m.Namespaces) + len(m.Runners) + len(m.Modules) + len(m.Assignments) +
-		len(m.Nodes) + len(m.NodeSources) + len(m.Runbooks) + len(m.Secrets)
+		len(m.Nodes) + len(m.NodeSources) + len(m.Runbooks) + len(m.Secrets) + len(m.CloudIdentities)
 }
 
 // ParseManifest reads all files of a manifest. Every problem of every file is named, with file, line
@@ -165,6 +167,7 @@ func duplicates(m Manifest) []fault.Problem {
 	var problems []fault.Problem
 	problems = append(problems, twice(KindStack, m.Stacks)...)
 	problems = append(problems, twice(KindNamespace, m.Namespaces)...)
+	problems = append(problems, twice(KindCloudIdentity, m.CloudIdentities)...)
 	problems = append(problems, twice(KindRunner, m.Runners)...)
 	problems = append(problems, twice(KindModule, m.Modules)...)
 	problems = append(problems, twice(KindAssignment, m.Assignments)...)

@@ -208,7 +208,7 @@ description: |
 	if f == nil || f.Kind != fault.Invalid || f.Code != "manifest_invalid" {
 		t.Fatalf("%v", err)
 	}
-	want := `a.yaml:1: kind: "Stak" is not known here: Stack, Namespace, Runner, Module, Assignment, Node, NodeSource, Runbook or Secret; did you mean "Stack"?
+	want := `a.yaml:1: kind: "Stak" is not known here: Stack, Namespace, CloudIdentity, Runner, Module, Assignment, Node, NodeSource, Runbook or Secret; did you mean "Stack"?
 a.yaml:4: namespace: is missing
 a.yaml:6: namespce: is not a key that is known here; did you mean "namespace"?
 a.yaml:7: name: "a/b" has a slash, which separates the names of a path: a name has 1 to 63 of a-z, 0-9, - _ . and begins and ends with a letter or digit
@@ -231,7 +231,7 @@ a.yaml:27: limits.timeout: wants a duration such as 90s, 10m or 1h30m
 a.yaml:27: limits.max_attempts: wants a number, found the text "many"
 a.yaml:29: extra_files[0].file_name: is absolute: it wants a path relative to the source
 a.yaml:31: extra_files[2].file_name: "c.tf" is there twice
-b.yaml:1: kind: is missing: Stack, Namespace, Runner, Module, Assignment, Node, NodeSource, Runbook or Secret
+b.yaml:1: kind: is missing: Stack, Namespace, CloudIdentity, Runner, Module, Assignment, Node, NodeSource, Runbook or Secret
 b.yaml:3: wants keys with values, found a list
 b.yaml:9: is not YAML: did not find expected ',' or ']'
 b.yaml:11: name: Stack "prod" is declared already in b.yaml:6`

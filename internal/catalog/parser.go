@@ -80,6 +80,8 @@ func (p *parser) declare(d *decoder, entries []entry) {
 		declare(d, entries, &m.Stacks)
 	case KindNamespace:
 		declare(d, entries, &m.Namespaces)
+	case KindCloudIdentity:
+		declare(d, d.withoutSecretKey(entries), &m.CloudIdentities)
 	case KindRunner:
 		declare(d, entries, &m.Runners)
 	case KindModule:

@@ -13,19 +13,20 @@ type Kind string
 
 // The kinds of documents.
 const (
-	KindStack      Kind = "Stack"
-	KindNamespace  Kind = "Namespace"
-	KindRunner     Kind = "Runner"
-	KindModule     Kind = "Module"
-	KindAssignment Kind = "Assignment"
-	KindNode       Kind = "Node"
-	KindNodeSource Kind = "NodeSource"
-	KindRunbook    Kind = "Runbook"
-	KindSecret     Kind = "Secret"
+	KindStack         Kind = "Stack"
+	KindNamespace     Kind = "Namespace"
+	KindCloudIdentity Kind = "CloudIdentity"
+	KindRunner        Kind = "Runner"
+	KindModule        Kind = "Module"
+	KindAssignment    Kind = "Assignment"
+	KindNode          Kind = "Node"
+	KindNodeSource    Kind = "NodeSource"
+	KindRunbook       Kind = "Runbook"
+	KindSecret        Kind = "Secret"
 )
 
 // Kinds lists every kind in the order of dependency: each refers only to those before it, or to others of its own.
-var Kinds = []Kind{KindStack, KindNamespace, KindRunner, KindModule, KindAssignment, KindNode, KindNodeSource, KindRunbook, KindSecret}
+var Kinds = []Kind{KindStack, KindNamespace, KindCloudIdentity, KindRunner, KindModule, KindAssignment, KindNode, KindNodeSource, KindRunbook, KindSecret}
 
 // NamespacePath gives "stack/namespace".
 func NamespacePath(stack, namespace string) string { return stack + "/" + namespace }

@@ -35,6 +35,8 @@ type Change struct {
 	NodeSource *NodeSourceSpec `json:"-"`
 	Runbook    *RunbookSpec    `json:"-"`
 	Secret     *SecretDocument `json:"-"`
+
+	CloudIdentity *CloudIdentitySpec `json:"-"`
 }
 
 // FieldChange is one field that differs, by a path such as "inputs[cidr].value". Old and New are the
@@ -46,7 +48,7 @@ type FieldChange struct {
 	New  string `json:"new"`
 }
 
-// Changes are in the order in which they can be written: Stacks, Namespaces, Runners, Modules with
+// Changes are in the order in which they can be written: Stacks, Namespaces, Cloud identities, Runners, Modules with
 // those first whose outputs others take, Assignments, Nodes, Node sources, Runbooks, Secrets.
 type Changes []Change
 
@@ -84,6 +86,7 @@ func Plan(current Snapshot, m Manifest) (Changes, error) {
 	changes := slices.Concat(
 		changesOf(KindStack, current.Stacks, m.Stacks, func(c *Change, s StackSpec) { c.Stack = &s }),
 		changesOf(KindNamespace, current.Namespaces, m.Namespaces, func(c *Change, s NamespaceSpec) { c.Namespace = &s }),
+		changesOf(KindCloudIdentity, current.CloudIdentities, m.CloudIdentities, func(c *Change, s CloudIdentitySpec) { c.CloudIdentity = &s }),
 		changesOf(KindRunner, current.Runners, m.Runners, func(c *Change, s RunnerSpec) { c.Runner = &s }),
 		changesOf(KindModule, current.Modules, modules, func(c *Change, s ModuleSpec) { c.Module = &s }),
 		changesOf(KindAssignment, current.Assignments, m.Assignments, func(c *Change, s AssignmentSpec) { c.Assignment = &s }),
@@ -102,7 +105,7 @@ func (m Manifest) ownProblems() []fault.Problem {
 	}
 	return slices.Concat(specProblems(m.Stacks), specProblems(m.Namespaces), specProblems(m.Runners),
 		specProblems(m.Modules), specProblems(m.Assignments), specProblems(m.Nodes), specProblems(m.NodeSources),
-		specProblems(m.Runbooks), specProblems(m.Secrets), duplicates(m))
+		specProblems(m.Runbooks), specProblems(m.Secrets), specProblems(m.CloudIdentities), duplicates(m))
 }
 
 func specProblems[T specification](list []Declared[T]) []fault.Problem {

@@ -126,6 +126,7 @@ func (r RunnerSpec) problems() []fault.Problem {
 	if len(r.ServicePrincipalID) > 36 || !printable(r.ServicePrincipalID) {
 		c.add("service_principal_id", "wants the id of a Service principal, which `legwork principal list` shows")
 	}
+	c.hosting(r)
 	c.nodeFilters("node_filters", r.NodeFilters)
 	c.priority("node_priority", r.NodePriority)
 	if r.MaxParallelJobs < 0 || r.MaxParallelJobs > 10_000 {

@@ -28,6 +28,7 @@ func ManifestSchema() ([]byte, error) {
 		KindStack: StackSpec{}, KindNamespace: NamespaceSpec{}, KindRunner: RunnerSpec{},
 		KindModule: ModuleSpec{}, KindAssignment: AssignmentSpec{}, KindNode: NodeSpec{},
 		KindNodeSource: NodeSourceSpec{}, KindRunbook: RunbookSpec{}, KindSecret: SecretDocument{},
+		KindCloudIdentity: CloudIdentitySpec{},
 	}
 	for _, kind := range Kinds {
 		addDocument(root, kind, reflect.TypeOf(documents[kind]))
@@ -62,7 +63,8 @@ func addDocument(root *jsonschema.Schema, kind Kind, spec reflect.Type) {
 
 // narrow says of texts what their Go type does not.
 func narrow(name string, definition *jsonschema.Schema) {
-	words := map[string][]string{"Hook.task": HookTasks, "Hook.shell": shells, "Script.shell": shells, "ModuleStep.action": moduleActions}
+	words := map[string][]string{"Hook.task": HookTasks, "Hook.shell": shells, "Script.shell": shells, "ModuleStep.action": moduleActions,
+		"CloudIdentity.provider": Providers}
 	for p := definition.Properties.Oldest(); p != nil; p = p.Next() {
 		for _, word := range words[name+"."+p.Key] {
 			p.Value.Enum = append(p.Value.Enum, word)
@@ -103,6 +105,9 @@ var required = map[string][]string{
 	"RunbookRef":  {"name"},
 	"Schedule":    {"cron"},
 	"Secret":      {"name", "scope"},
+
+	"CloudIdentity": {"name", "provider"},
+	"Hosting":       {"launcher"},
 }
 
 // mapType gives the schema of the types whose values are fewer than their Go type says.
@@ -142,6 +147,10 @@ func mapType(t reflect.Type) *jsonschema.Schema {
 		return enum(dispatchModes)
 	case reflect.TypeFor[Each]():
 		return enum(eaches)
+	case reflect.TypeFor[LauncherKind]():
+		return enum(LauncherKinds)
+	case reflect.TypeFor[Size]():
+		return enum(Sizes)
 	case reflect.TypeFor[HostKeys]():
 		return enum(hostKeys)
 	case durationType:
@@ -171,4 +180,6 @@ func describeField(t reflect.Type, field string) string {
 	return described(t.Name() + "." + field)
 }
 
-func described(key string) string { return cmp.Or(descriptions[key], runbookDescriptions[key]) }
+func described(key string) string {
+	return cmp.Or(descriptions[key], runbookDescriptions[key], hostingDescriptions[key])
+}

@@ -16,6 +16,8 @@ type Snapshot struct {
 	NodeSources []NodeSourceSpec `json:"node_sources"`
 	Runbooks    []RunbookSpec    `json:"runbooks"`
 	Secrets     []SecretDocument `json:"secrets"` // without their values
+
+	CloudIdentities []CloudIdentitySpec `json:"cloud_identities"` // with a secret where it is a reference
 }
 
 // Manifest declares what the Snapshot holds, without positions. Plan takes it where a Spec came by
@@ -25,7 +27,7 @@ func (s Snapshot) Manifest() Manifest {
 		Stacks: declareAll(s.Stacks), Namespaces: declareAll(s.Namespaces), Runners: declareAll(s.Runners),
 		Modules: declareAll(s.Modules), Assignments: declareAll(s.Assignments),
 		Nodes: declareAll(s.Nodes), NodeSources: declareAll(s.NodeSources), Runbooks: declareAll(s.Runbooks),
-		Secrets: declareAll(s.Secrets),
+		Secrets: declareAll(s.Secrets), CloudIdentities: declareAll(s.CloudIdentities),
 	}
 }
 
@@ -35,7 +37,7 @@ func (m Manifest) Snapshot() Snapshot {
 		Stacks: specs(m.Stacks), Namespaces: specs(m.Namespaces), Runners: specs(m.Runners),
 		Modules: specs(m.Modules), Assignments: specs(m.Assignments),
 		Nodes: specs(m.Nodes), NodeSources: specs(m.NodeSources), Runbooks: specs(m.Runbooks),
-		Secrets: specs(m.Secrets),
+		Secrets: specs(m.Secrets), CloudIdentities: specs(m.CloudIdentities),
 	}
 }
 
@@ -45,7 +47,7 @@ func (s Snapshot) Sorted() Snapshot {
 		Stacks: sortedByPath(s.Stacks), Namespaces: sortedByPath(s.Namespaces), Runners: sortedByPath(s.Runners),
 		Modules: sortedByPath(s.Modules), Assignments: sortedByPath(s.Assignments),
 		Nodes: sortedByPath(s.Nodes), NodeSources: sortedByPath(s.NodeSources), Runbooks: sortedByPath(s.Runbooks),
-		Secrets: sortedByPath(s.Secrets),
+		Secrets: sortedByPath(s.Secrets), CloudIdentities: sortedByPath(s.CloudIdentities),
 	}
 }
 
@@ -69,7 +71,7 @@ func (s Snapshot) with(m Manifest) Snapshot {
 		Stacks: replace(s.Stacks, m.Stacks), Namespaces: replace(s.Namespaces, m.Namespaces), Runners: replace(s.Runners, m.Runners),
 		Modules: replace(s.Modules, m.Modules), Assignments: replace(s.Assignments, m.Assignments),
 		Nodes: replace(s.Nodes, m.Nodes), NodeSources: replace(s.NodeSources, m.NodeSources), Runbooks: replace(s.Runbooks, m.Runbooks),
-		Secrets: replace(s.Secrets, m.Secrets),
+		Secrets: replace(s.Secrets, m.Secrets), CloudIdentities: replace(s.CloudIdentities, m.CloudIdentities),
 	}
 }
 

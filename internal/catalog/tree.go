@@ -19,8 +19,10 @@ type tree struct {
 	modules    map[string]ModuleSpec // as declared
 	effective  []ModuleSpec
 	runbooks   map[string]RunbookSpec
-	after      Snapshot
-	problems   []fault.Problem
+
+	cloudIdentities map[string]CloudIdentitySpec
+	after           Snapshot
+	problems        []fault.Problem
 }
 
 // maxSuggestions bounds the search for what was meant, which looks at everything there is.
@@ -30,12 +32,16 @@ func newTree(after Snapshot, m Manifest) *tree {
 	return &tree{
 		manifest: m, stacks: byPath(after.Stacks), namespaces: byPath(after.Namespaces), runners: byPath(after.Runners),
 		modules: byPath(after.Modules), effective: after.Effective(), runbooks: byPath(after.Runbooks), after: after,
+		cloudIdentities: byPath(after.CloudIdentities),
 	}
 }
 
 func (t *tree) check() []fault.Problem {
 	for _, d := range t.manifest.Namespaces {
 		t.namespace(d)
+	}
+	for _, d := range t.manifest.Runners {
+		t.hosting(d)
 	}
 	for _, d := range t.manifest.Modules {
 		t.module(d)
@@ -46,6 +52,7 @@ func (t *tree) check() []fault.Problem {
 	t.nodes()
 	t.allRunbooks()
 	t.secrets()
+	t.identities()
 	t.engines()
 	t.cycles()
 	return t.problems

@@ -57,6 +57,7 @@ func manifestJSON(w io.Writer, text []byte) error {
 	s := m.Snapshot()
 	list, err := documents(catalog.KindStack, s.Stacks, []json.RawMessage{}, nil)
 	list, err = documents(catalog.KindNamespace, s.Namespaces, list, err)
+	list, err = documents(catalog.KindCloudIdentity, s.CloudIdentities, list, err)
 	list, err = documents(catalog.KindRunner, s.Runners, list, err)
 	list, err = documents(catalog.KindModule, s.Modules, list, err)
 	list, err = documents(catalog.KindAssignment, s.Assignments, list, err)

@@ -1,0 +1,46 @@
+package catalog
+
+// hostingDescriptions are the descriptions of what says how a Runner is hosted.
+var hostingDescriptions = map[string]string{
+	"Hosting":                   "How Legwork starts and stops the Instances of a Runner. See docs/HOSTING.md.",
+	"Hosting.launcher":          "what starts them: process (on the host of a Runner), docker, kubernetes, ecs (AWS Fargate), or exec (a script of yours)",
+	"Hosting.through":           "the self-hosted Runner whose Instances do the launcher's work; left out, the Server's own",
+	"Hosting.cloud_identity":    "the CloudIdentity that ecs works as; left out, as what its host is",
+	"Hosting.region":            "for ecs: the region, such as eu-central-1, by default that of the cloud identity; elsewhere for people, and for the script of exec",
+	"Hosting.size":              "small (half a processor, 1 GiB; default), medium (1, 2 GiB), large (2, 4 GiB) or xlarge (4, 8 GiB); a process has what its host has",
+	"Hosting.min":               "Instances that are there always; default 0: scale to zero",
+	"Hosting.max":               "most Instances at once, at most 1000; default 10",
+	"Hosting.warm":              "free places that are kept ready beside those in use; default 0",
+	"Hosting.idle":              "how long an Instance without a Job goes on, 10s to 24h; default 5m",
+	"Hosting.jobs_per_instance": "Jobs at once at one Instance; default 1",
+	"Hosting.one_off":           "each Instance takes one Job and ends: a clean host for every Job",
+	"Hosting.launch_timeout":    "in which an Instance that was started has to be online, 5s to 1h; default 5m, of launcher process 1m",
+	"Hosting.image":             "of docker, kubernetes and ecs; {version} stands for the release; default legwork:{version}",
+	"Hosting.environment":       "of the processes, besides what Legwork gives them; for a secret write a reference, such as ${file:/run/token}, which is followed at the launcher's host",
+	"Hosting.auto_update":       "roll out a stable release by itself as soon as it is published",
+	"Hosting.docker":            "for launcher docker",
+	"Hosting.kubernetes":        "for launcher kubernetes",
+	"Hosting.ecs":               "for launcher ecs",
+	"Hosting.exec":              "for launcher exec: the script; docs/HOSTING.md says what it is told and what it answers",
+
+	"DockerHosting":         "Which engine starts containers. Podman's socket will do.",
+	"DockerHosting.host":    "unix:///var/run/docker.sock or tcp://HOST:PORT, as the launcher's host sees it; default what DOCKER_HOST says",
+	"DockerHosting.network": "that containers join; default that of the engine",
+	"DockerHosting.user":    "that containers run as; default that of the image",
+
+	"KubernetesHosting":                 "In which cluster Jobs are made, one for each Instance.",
+	"KubernetesHosting.kubeconfig":      "path at the launcher's host; default KUBECONFIG, ~/.kube/config, or the cluster that the launcher is in",
+	"KubernetesHosting.context":         "of the kubeconfig; default its current one",
+	"KubernetesHosting.namespace":       "default legwork; it has to be there",
+	"KubernetesHosting.service_account": "of the pods; default that of the namespace",
+	"KubernetesHosting.node_selector":   "labels of the cluster's nodes that pods may run on",
+
+	"ECSHosting":                    "Where Fargate tasks run.",
+	"ECSHosting.cluster":            "name or ARN; left out, one is made",
+	"ECSHosting.subnets":            "ids; left out, those of the default VPC",
+	"ECSHosting.security_groups":    "ids; left out, one is made that lets nothing in",
+	"ECSHosting.task_role":          "ARN of what Jobs may do; left out, one is made that may do nothing",
+	"ECSHosting.execution_role":     "ARN of what pulls the image and writes the log; left out, one is made",
+	"ECSHosting.assign_public_ip":   "tasks get a public address: they need it to reach the Server from a subnet without a NAT gateway",
+	"ECSHosting.log_retention_days": "days for which CloudWatch keeps the log; default 30",
+}
