@@ -106,7 +106,10 @@ func (c *Control) putRunner(tx *store.Tx, org string, r *catalog.Runner, spec ca
 	if err := stacksOfFilters(tx, org, spec); err != nil {
 		return err
 	}
-	r.OrganizationID, r.RunnerSpec = org, spec
+	if err := launchedThrough(tx, org, spec); err != nil {
+		return err
+	}
+	r.OrganizationID, r.RunnerSpec = org, spec.Settled()
 	if err := tx.LockClaims(org); err != nil { // one that is disabled gets no Job any more, not even one whose claim is under way
 		return err
 	}
@@ -300,6 +303,15 @@ func notNamed(tx *store.Tx, r catalog.Runner) error {
 	for _, n := range namespaces {
 		if n.Defaults.Runner == r.Name {
 			return named("namespace " + n.Path())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	runners, err := tx.Runners(r.OrganizationID)
+	for _, other := range runners {
+		if other.Hosting != nil && other.Hosting.Through == r.Name {
+			return named("the hosting of runner " + other.Name)
 		}
 	}
 	if err != nil {

@@ -1,0 +1,41 @@
+package control
+
+import (
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+// launchedThrough refuses a hosted Runner whose launcher's work nobody would do: it is done by a Runner that somebody starts.
+func launchedThrough(tx *store.Tx, org string, spec catalog.RunnerSpec) error {
+	if spec.Hosting == nil {
+		return nil
+	}
+	all, err := tx.Runners(org)
+	if err != nil {
+		return err
+	}
+	through := spec.Hosting.Through
+	known := through == ""
+	for _, r := range all {
+		switch {
+		case r.Hosting != nil && r.Hosting.Through == spec.Name && r.Name != spec.Name:
+			return throughFault("the runner %s is launched through %s, which so cannot be hosted", r.Name, spec.Name)
+		case through != r.Name:
+		case r.Hosting != nil || r.Name == spec.Name:
+			return throughFault("the runner %s is hosted itself", through)
+		default:
+			known = true
+		}
+	}
+	if !known {
+		return throughFault("there is no runner %s", through)
+	}
+	return nil
+}
+
+func throughFault(format string, args ...any) error {
+	f := fault.New(fault.Invalid, "runner_through", format, args...)
+	return f.WithHint("hosting.through names a Runner that somebody starts; left out, the Server's own does the work").
+		WithDetails(fault.Problem{Field: "hosting.through", Message: f.Message})
+}
