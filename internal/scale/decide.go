@@ -155,7 +155,9 @@ func (v *view) mayGo(u Unit) string {
 	if u.Outdated && !v.o.Stopped {
 		_, fresh := v.fresh()
 		crowded := v.all() >= v.Max // so that nobody waits for a place that cannot come
-		if fresh > 0 && left >= v.Min && (v.free(u) == 0 || places >= v.wanted() || crowded && v.draining == 0) {
+		ready := left >= v.Min && (v.free(u) == 0 || places >= v.wanted() || crowded && v.draining == 0)
+		surplus := len(v.starting)+len(v.online) > v.Max && len(v.online) > 1 // its successor is of another release by now, too
+		if fresh > 0 && ready || surplus {
 			return "it is of another release"
 		}
 	}

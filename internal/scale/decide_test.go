@@ -227,6 +227,7 @@ func (f *field) check(o Observation, d Decision) string {
 		switch {
 		case u.State != Online:
 			return r.Name + " goes, which is " + string(u.State)
+		case u.Outdated && here > f.Max && up > 1: // one too many
 		case u.Active > 0 && (!u.Outdated || freshOnline == 0):
 			return r.Name + " goes, which has a job"
 		case !u.Outdated && d.Launch > 0:
