@@ -52,7 +52,7 @@ func mayDeclare(actor catalog.Actor, m catalog.Manifest, dryRun bool) error {
 	if err := actor.Need(catalog.Declare); err != nil {
 		return err
 	}
-	if !dryRun && len(m.Runners)+len(m.Assignments) > 0 {
+	if !dryRun && len(m.Runners)+len(m.Assignments)+len(m.CloudIdentities) > 0 {
 		return actor.Need(catalog.Administer)
 	}
 	return nil
@@ -136,6 +136,9 @@ func addRunbooks(tx *store.Tx, org string, s *catalog.Snapshot) error {
 }
 
 func addRunners(tx *store.Tx, org string, s *catalog.Snapshot) error {
+	if err := addCloudIdentities(tx, org, s); err != nil {
+		return err
+	}
 	runners, err := tx.Runners(org)
 	if err != nil {
 		return err
@@ -174,7 +177,7 @@ func (c *Control) write(tx *store.Tx, actor catalog.Actor, changes catalog.Chang
 }
 
 // DeclaredEvent is the data of the events "stack.changed", "namespace.changed", "module.changed", "runner.changed",
-// "assignment.changed", "node.changed", "node_source.changed", "runbook.changed" and "secret.changed", as JSON.
+// "assignment.changed", "node.changed", "node_source.changed", "runbook.changed", "secret.changed" and "cloud_identity.changed", as JSON.
 type DeclaredEvent struct {
 	Action string `json:"action"` // create, update or delete
 	Path   string `json:"path"`
@@ -183,7 +186,7 @@ type DeclaredEvent struct {
 
 var declaredKinds = map[catalog.Kind]string{
 	catalog.KindStack: "stack.changed", catalog.KindNamespace: "namespace.changed", catalog.KindModule: "module.changed",
-	catalog.KindRunner: "runner.changed", catalog.KindAssignment: "assignment.changed",
+	catalog.KindCloudIdentity: "cloud_identity.changed", catalog.KindRunner: "runner.changed", catalog.KindAssignment: "assignment.changed",
 	catalog.KindNode: "node.changed", catalog.KindNodeSource: "node_source.changed", catalog.KindRunbook: "runbook.changed",
 }
 
@@ -205,6 +208,13 @@ func (c *Control) writeOne(tx *store.Tx, org string, change catalog.Change) (id 
 		return c.writeNamespace(tx, org, change)
 	case change.Module != nil:
 		return c.writeModule(tx, org, change)
+	case change.CloudIdentity != nil:
+		v, err := existing(tx.CloudIdentity(org, change.Path))
+		if err != nil {
+			return "", err
+		}
+		err = c.writeCloudIdentity(tx, org, &v, *change.CloudIdentity)
+		return v.ID, err
 	case change.Runner != nil:
 		v, err := existing(tx.Runner(org, change.Path))
 		if err != nil {

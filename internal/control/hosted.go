@@ -93,21 +93,6 @@ func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[
 	return map[string]RunnerVersion{}, nil
 }
 
-// CloudIdentities lists the cloud identities, by name. SecretAccessKey is empty, unless it is a reference.
-func (c *Control) CloudIdentities(ctx context.Context, actor catalog.Actor) ([]catalog.CloudIdentity, error) {
-	return nil, errHostedSoon
-}
-
-// PutCloudIdentity makes or overwrites a cloud identity. An empty SecretAccessKey leaves the one that is kept.
-func (c *Control) PutCloudIdentity(ctx context.Context, actor catalog.Actor, spec catalog.CloudIdentitySpec) (catalog.CloudIdentity, error) {
-	return catalog.CloudIdentity{}, errHostedSoon
-}
-
-// DeleteCloudIdentity deletes a cloud identity that no Runner names.
-func (c *Control) DeleteCloudIdentity(ctx context.Context, actor catalog.Actor, name string) error {
-	return errHostedSoon
-}
-
 // Releases lists what was published, newest first; drafts and what was withdrawn for who may administer.
 func (c *Control) Releases(ctx context.Context, actor catalog.Actor) ([]Release, error) {
 	return nil, nil

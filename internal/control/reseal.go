@@ -73,6 +73,8 @@ func (r *resealer) row(tx *store.Tx, table store.SealedTable, row store.SealedRo
 		row.Doc, err = r.bytes(row.Doc, []byte(row.Owner))
 	case store.SealedSecrets:
 		row.Doc, err = r.bytes(row.Doc, secretContext(row.Owner))
+	case store.SealedIdentities:
+		row.Doc, err = r.bytes(row.Doc, identityContext(row.Owner))
 	case store.SealedInputs:
 		row.Doc, err = r.bytes(row.Doc, sealContext("resolved", row.Key, row.Owner))
 	default:

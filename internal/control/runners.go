@@ -106,6 +106,9 @@ func (c *Control) putRunner(tx *store.Tx, org string, r *catalog.Runner, spec ca
 	if err := stacksOfFilters(tx, org, spec); err != nil {
 		return err
 	}
+	if err := identityKnown(tx, org, spec); err != nil {
+		return err
+	}
 	if err := launchedThrough(tx, org, spec); err != nil {
 		return err
 	}

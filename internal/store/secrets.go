@@ -114,10 +114,11 @@ const (
 	SealedWebhooks   SealedTable = "webhooks"
 	SealedKeys       SealedTable = "server_keys"
 	SealedSecrets    SealedTable = "secrets"
+	SealedIdentities SealedTable = "cloud_identities"
 )
 
 // SealedTables lists them.
-var SealedTables = []SealedTable{SealedKeys, SealedSecrets, SealedNamespaces, SealedModules, SealedOutputs, SealedWebhooks, SealedInputs, SealedSnapshots}
+var SealedTables = []SealedTable{SealedKeys, SealedSecrets, SealedIdentities, SealedNamespaces, SealedModules, SealedOutputs, SealedWebhooks, SealedInputs, SealedSnapshots}
 
 // sealedTable is how a SealedTable is read: the columns key, org, owner and document of a row.
 type sealedTable struct{ from, key, org, owner, doc string }
@@ -131,6 +132,7 @@ var sealedTables = map[SealedTable]sealedTable{
 	SealedWebhooks:   {"webhooks t", "runner_id", "t.org", "t.runner_id", "doc"},
 	SealedKeys:       {"server_keys t", "name", "''", "t.name", "value"},
 	SealedSecrets:    {"secrets t", "id", "t.org", "t.id", "sealed"},
+	SealedIdentities: {"cloud_identities t", "id", "t.org", "t.id", "sealed"},
 }
 
 // SealedRows gives the rows of a table behind a key, by key, at most so many. In an Update nobody else changes them until its end.

@@ -48,6 +48,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		"nodes":        nodes,
 		"runbooks":     runbooks,
 		"secrets":      secrets,
+		"identities":   cloudIdentities,
 		"data keys":    dataKeys,
 		"concurrency":  concurrency,
 	}
