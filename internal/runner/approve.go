@@ -34,7 +34,10 @@ func (r *Runner) approve(st *step, w engine.Workspace) (engine.Workspace, error)
 		return w, nil
 	}
 	scripts := foreignHooks(st, w.Spec)
-	if (st.kind == work.StepRun || st.kind == work.StepDiscover) && w.Spec.Script != nil {
+	if launches(st.kind) && st.attached(mainCommand) { // it was looked at when it began
+		return w, nil
+	}
+	if (st.kind == work.StepRun || st.kind == work.StepDiscover || launches(st.kind)) && w.Spec.Script != nil {
 		text, err := scriptText(st, w)
 		if err != nil {
 			return w, err
@@ -54,10 +57,10 @@ func (r *Runner) approve(st *step, w engine.Workspace) (engine.Workspace, error)
 			return w, err
 		}
 	}
-	if len(scripts) == 0 {
+	if len(scripts) == 0 && !launches(st.kind) {
 		return w, nil
 	}
-	return w, checkVariables(w.Spec.Inputs, r.approver.Variables)
+	return w, checkVariables(plainInputs(w.Spec.Inputs), r.approver.Variables)
 }
 
 // attached tells whether an earlier process of this Runner has started a command of the Step: it was looked

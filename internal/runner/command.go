@@ -12,6 +12,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 	"legwork/internal/process"
 	"legwork/internal/source"
 	"legwork/internal/work"
@@ -113,7 +114,7 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 	r.mu.Lock()
 	dir, commit := j.source, j.commit
 	r.mu.Unlock()
-	if dir == "" && spec.NodeSource != nil && st.index == 0 { // it has none
+	if dir == "" && sourceless(st, spec) {
 		if dir, err = j.emptyFolder(); err != nil {
 			return nil, engine.Workspace{}, err
 		}
@@ -130,8 +131,9 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 	if err := os.Mkdir(temp, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, engine.Workspace{}, fmt.Errorf("making the scratch folder: %w", err)
 	}
+	secrets = append(slices.Clip(secrets), launcher.Secrets(spec.Task)...)
 	if secret := r.cfg.CurrentSecret(); secret != "" {
-		secrets = append(slices.Clip(secrets), secret)
+		secrets = append(secrets, secret)
 	}
 	return e, engine.Workspace{
 		Dir: dir, JobDir: j.dir, Cache: r.home.cache(), Spec: spec, Tool: tool, Secrets: secrets,

@@ -8,6 +8,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 	"legwork/internal/runbook"
 	"legwork/internal/work"
 )
@@ -35,8 +36,11 @@ func (p Policy) check(kind work.StepKind, spec *work.Spec) error {
 		return p.checkRun(spec)
 	case work.StepListSecrets:
 		return nil // bounded by References
+	case work.StepInstall:
+		return nil // bounded by Updates
 	}
-	if len(p.Engines) > 0 && !slices.Contains(p.Engines, spec.Engine) {
+	// Whether launchers are there at all is a setting of its own, which is off unless the owner of the host wants them.
+	if len(p.Engines) > 0 && spec.Engine != launcher.Name && !slices.Contains(p.Engines, spec.Engine) {
 		return refused("AllowedEngines", "the engine %.100q is not allowed", spec.Engine)
 	}
 	if err := p.checkSource(spec); err != nil {
@@ -62,6 +66,7 @@ func unmixed(kind work.StepKind, spec *work.Spec) error {
 		{"a Round", spec.Run != nil, round},
 		{"a place of Secrets", spec.Where != "", list},
 		{"a Node source", spec.NodeSource != nil, discovers},
+		{"a task of a launcher", spec.Task != nil, launches(kind) || kind == work.StepInstall},
 		{"a script", spec.Script != nil, !round && !list},
 		{"Hooks", len(spec.Hooks) > 0, !round && !list},
 	} {

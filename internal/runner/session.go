@@ -293,9 +293,7 @@ func (r *Runner) handle(l *link, m wire.Message) error {
 			r.resume(j)
 		})
 	case *wire.Drain:
-		r.mu.Lock()
-		r.resting = !m.Resume
-		r.mu.Unlock()
+		r.onDrain(m)
 	case *wire.DrainAck:
 		r.mu.Lock()
 		r.acked = r.acked || r.ends() // else it is about an operator's wish

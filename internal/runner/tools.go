@@ -14,6 +14,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 	"legwork/internal/work"
 )
 
@@ -66,6 +67,10 @@ func (t *tools) known(name catalog.Engine) (tool engine.Tool, ok bool) {
 // find returns an engine's program, looking again for a missing one at most every lookAgain.
 func (t *tools) find(ctx context.Context, name catalog.Engine) (engine.Engine, engine.Tool, error) {
 	e := t.engines[name]
+	if e == nil && name == launcher.Name {
+		return nil, engine.Tool{}, fault.New(fault.NotFound, "engine_missing", "this Runner starts no other Runners").
+			WithHint("if it shall, set Runner.launcher to true in its settings, on its host")
+	}
 	if e == nil {
 		return nil, engine.Tool{}, fault.New(fault.NotFound, "engine_missing", "this Runner does not know the engine %q", name).
 			WithHint("upgrade the Runner")
