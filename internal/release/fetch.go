@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"net/url"
@@ -67,20 +68,41 @@ func Check(file string, a Asset) error {
 }
 
 // Copy copies an asset and fails with "release_digest" when it is not exactly the one that is named: what was written until then is to be
-// thrown away. At most one byte more than the size of the asset is read.
+// thrown away.
 func Copy(to io.Writer, from io.Reader, a Asset) error {
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(sum, to), io.LimitReader(from, a.Size+1))
+	_, err := io.Copy(to, Checked(from, a))
+	return err
+}
+
+// Checked reads an asset: it ends with io.EOF when it was exactly the one that is named, else with the fault "release_digest". At most one
+// byte more than the size of the asset is read.
+func Checked(from io.Reader, a Asset) io.Reader {
+	return &checker{io.LimitReader(from, a.Size+1), a, sha256.New(), 0}
+}
+
+type checker struct {
+	from  io.Reader
+	asset Asset
+	sum   hash.Hash
+	n     int64
+}
+
+func (c *checker) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.n += int64(n)
+	_, _ = c.sum.Write(b[:n]) // it never fails
 	switch {
-	case err != nil:
-		return err
-	case n != a.Size:
-		return wrongSize(a)
-	case hex.EncodeToString(sum.Sum(nil)) != a.SHA256:
-		return fault.New(fault.Invalid, "release_digest", "%s is not what the signed manifest says: its digest differs", a.Name).
+	case c.n > c.asset.Size:
+		return 0, wrongSize(c.asset)
+	case !errors.Is(err, io.EOF):
+		return n, err
+	case c.n != c.asset.Size:
+		return n, wrongSize(c.asset)
+	case hex.EncodeToString(c.sum.Sum(nil)) != c.asset.SHA256:
+		return n, fault.New(fault.Invalid, "release_digest", "%s is not what the signed manifest says: its digest differs", c.asset.Name).
 			WithHint("it was changed on its way or after signing: get it again, from where it was built")
 	}
-	return nil
+	return n, io.EOF
 }
 
 func wrongSize(a Asset) error {
