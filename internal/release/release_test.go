@@ -326,14 +326,17 @@ func TestFetch(t *testing.T) {
 		on     release.Platform
 		code   string
 	}{
-		"right":        {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }},
-		"tampered":     {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(tampered) }, code: "release_digest"},
-		"too short":    {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program[1:]) }, code: "release_digest"},
-		"too long":     {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(append(tampered, program...)) }, code: "release_digest"},
-		"withdrawn":    {answer: func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, code: "release_not_served"},
-		"busy":         {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, code: "release_unreachable"},
-		"broken":       {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, code: "release_unreachable"},
-		"cut off":      {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program[:9999]); panic(http.ErrAbortHandler) }, code: "release_unreachable"},
+		"right":     {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }},
+		"tampered":  {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(tampered) }, code: "release_digest"},
+		"too short": {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program[1:]) }, code: "release_digest"},
+		"too long":  {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(append(tampered, program...)) }, code: "release_digest"},
+		"withdrawn": {answer: func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, code: "release_not_served"},
+		"busy":      {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, code: "release_unreachable"},
+		"broken":    {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, code: "release_unreachable"},
+		"cut off": {answer: func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(program[:9999])
+			panic(http.ErrAbortHandler)
+		}, code: "release_unreachable"},
 		"another one":  {change: func(ref *work.ReleaseRef) { ref.Version = "1.5.0" }, code: "release_signature"},
 		"not signed":   {change: func(ref *work.ReleaseRef) { ref.Manifest = append([]byte(" "), ref.Manifest...) }, code: "release_signature"},
 		"other system": {on: release.Platform{OS: "windows", Arch: "amd64"}, code: "release_platform"},
