@@ -26,6 +26,15 @@ type JobSnapshot struct {
 	NodeSource *catalog.NodeSourceSpec `json:"node_source,omitempty"` // of a discovery Job
 	SourceID   string                  `json:"source_id,omitempty"`   // likewise
 	Where      string                  `json:"where,omitempty"`       // of a Job that lists where Secrets can be had: a reference, see internal/reference.List
+	Task       *TaskSnapshot           `json:"task,omitempty"`        // of a Runner Job
+}
+
+// TaskSnapshot says what a Runner Job is about. What it needs beside that is read when it is bound.
+type TaskSnapshot struct {
+	RunnerID string `json:"runner_id"`         // whose processes
+	Runner   string `json:"runner"`            // its name
+	Version  string `json:"version,omitempty"` // of an update: the release
+	Hosted   bool   `json:"hosted,omitempty"`  // a launcher performs it; else the Instance that the Job is pinned to
 }
 
 // JobRef names one Attempt of a Job.

@@ -1,6 +1,12 @@
 package store
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"legwork/internal/catalog"
+)
 
 // LaunchState is where an Instance is that was launched.
 type LaunchState string
@@ -21,23 +27,199 @@ func (s LaunchState) Open() bool {
 
 // Launch is one line of the ledger: an Instance of a hosted Runner that was started, why, and for how long.
 type Launch struct {
-	ID             string
-	OrganizationID string
-	RunnerID       string
-	Name           string // of the Instance
-	State          LaunchState
-	Launcher       string
-	ExternalID     string // what the launcher calls the process
-	Version        string // that it was started with
-	JobID          string // the Runner Job that starts it
-	Why            string // a sentence
-	EndedWhy       string // likewise
-	TokenUsedAt    time.Time
-	TokenExpires   time.Time
-	CreatedAt      time.Time
-	OnlineAt       time.Time
-	IdleFrom       time.Time // since when no Job holds a place of it; zero while one does
-	DrainingAt     time.Time
-	EndedAt        time.Time
-	Stopped        bool // its process is known to be gone
+	ID             string      `json:"-"`
+	OrganizationID string      `json:"-"`
+	RunnerID       string      `json:"-"`
+	Name           string      `json:"-"` // of the Instance
+	State          LaunchState `json:"state"`
+	Launcher       string      `json:"launcher,omitempty"`
+	ExternalID     string      `json:"external_id,omitempty"` // what the launcher calls the process
+	Version        string      `json:"version,omitempty"`     // that it was started with
+	JobID          string      `json:"-"`                     // the Runner Job that starts it
+	Why            string      `json:"why,omitempty"`         // a sentence
+	EndedWhy       string      `json:"ended_why,omitempty"`   // likewise
+	TokenUsedAt    time.Time   `json:"token_used_at,omitzero"`
+	TokenExpires   time.Time   `json:"token_expires,omitzero"`
+	CreatedAt      time.Time   `json:"-"`
+	StartedAt      time.Time   `json:"started_at,omitzero"` // when its Job was last given to a launcher
+	OnlineAt       time.Time   `json:"online_at,omitzero"`
+	IdleFrom       time.Time   `json:"idle_from,omitzero"` // since when no Job holds a place of it; zero while one does
+	DrainingAt     time.Time   `json:"draining_at,omitzero"`
+	EndedAt        time.Time   `json:"ended_at,omitzero"`
+	Stopped        bool        `json:"stopped,omitempty"` // its process is known to be gone
+}
+
+// HostingState is how the hosting of a Runner stands, beside what is declared of it.
+type HostingState struct {
+	DeployedAt    time.Time `json:"deployed_at,omitzero"`     // zero: nothing is launched
+	Version       string    `json:"version,omitempty"`        // that its Instances should run; empty: that of the program which launches
+	VersionBefore string    `json:"version_before,omitempty"` // to go back to
+	RollJob       string    `json:"roll_job,omitempty"`       // the Job that takes it to Version
+	RollSince     time.Time `json:"roll_since,omitzero"`      //
+	RemoveJob     string    `json:"remove_job,omitempty"`     // the Job that removes it: nothing is launched, and all is to end
+	Failures      int       `json:"failures,omitempty"`       // launches that failed, one after the other, since the last that came online
+	FailedAt      time.Time `json:"failed_at,omitzero"`       // the last of them
+	Failure       string    `json:"failure,omitempty"`        // what it was, a sentence
+	LaunchedAt    time.Time `json:"launched_at,omitzero"`     // the last launch
+	TidyAt        time.Time `json:"tidy_at,omitzero"`         // when orphans were last looked for
+	TidyDue       bool      `json:"tidy_due,omitempty"`       // a process may be left that nobody needs
+	Engines       []string  `json:"engines,omitempty"`        // that the last Instance had which came online
+}
+
+// LockHosting makes Updates that decide on the hosted Runners of an Organization run one after the other.
+func (tx *Tx) LockHosting(org string) error { return tx.lock("hosting " + org) }
+
+// HostedRunners gives the Runners with hosting of all Organizations.
+func (tx *Tx) HostedRunners() ([]catalog.Runner, error) {
+	return list(tx, scanRunner, selectAllRunners+` WHERE r.doc LIKE '%"hosting":{%' ORDER BY r.org, r.name`)
+}
+
+type hostingRow struct {
+	HostingState
+	id string
+}
+
+func scanHosting(r row) (s hostingRow, err error) {
+	var doc []byte
+	if err := r.Scan(&s.id, &doc); err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(doc, &s.HostingState); err != nil {
+		return s, fmt.Errorf("read the hosting of a Runner: %w", err)
+	}
+	return s, nil
+}
+
+// Hosting gives how the hosting of a Runner stands, locked until the end of an Update where it was stored. It is an empty one before that.
+func (tx *Tx) Hosting(org, runnerID string) (HostingState, error) {
+	s, _, err := find(tx, scanHosting, "SELECT runner_id, doc FROM hosting WHERE org = $1 AND runner_id = $2"+tx.forUpdate(), org, runnerID)
+	return s.HostingState, err
+}
+
+// HostingStates gives those of an Organization that were stored, by Runner.
+func (tx *Tx) HostingStates(org string) (map[string]HostingState, error) {
+	all, err := list(tx, scanHosting, "SELECT runner_id, doc FROM hosting WHERE org = $1", org)
+	states := map[string]HostingState{}
+	for _, s := range all {
+		states[s.id] = s.HostingState
+	}
+	return states, err
+}
+
+// PutHosting stores how the hosting of a Runner stands.
+func (tx *Tx) PutHosting(org, runnerID string, s HostingState) error {
+	doc, err := document(s)
+	if err != nil {
+		return err
+	}
+	return tx.ofRunner(runnerID, `INSERT INTO hosting (runner_id, org, doc) VALUES ($1, $2, $3)
+		ON CONFLICT (runner_id) DO UPDATE SET doc = excluded.doc`, runnerID, org, doc)
+}
+
+// selectAllRunners begins a query over the Runners of all Organizations.
+const selectAllRunners = "SELECT " + identityColumns + ", r.principal_id FROM runners r"
+
+const selectLaunch = "SELECT id, org, runner_id, name, job_id, created_at, doc FROM launches"
+
+func scanLaunch(r row) (l Launch, err error) {
+	var created int64
+	var doc []byte
+	if err := r.Scan(&l.ID, &l.OrganizationID, &l.RunnerID, &l.Name, &l.JobID, &created, &doc); err != nil {
+		return l, err
+	}
+	if err := json.Unmarshal(doc, &l); err != nil {
+		return l, fmt.Errorf("read a launch: %w", err)
+	}
+	l.CreatedAt = moment(created)
+	return l, nil
+}
+
+// InsertLaunch stores a new Launch and gives it ID and CreatedAt. A name that its Runner had already is a fault.Conflict.
+func (tx *Tx) InsertLaunch(l *Launch) error {
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	doc, err := document(l)
+	if err != nil {
+		return err
+	}
+	var n int64
+	trouble, err := tx.guarded(func() (err error) {
+		n, err = tx.exec(`INSERT INTO launches (id, org, runner_id, name, job_id, open, created_at, doc) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT DO NOTHING`, id, l.OrganizationID, l.RunnerID, l.Name, l.JobID, l.State.Open(), micros(tx.now), doc)
+		return err
+	})
+	switch {
+	case trouble == brokenReference:
+		return absent("Runner", "runner", l.RunnerID).WithCause(err)
+	case err == nil && n == 0:
+		return taken("launch", "launch", l.Name)
+	case err == nil:
+		l.ID, l.CreatedAt = id, tx.now
+	}
+	return err
+}
+
+// SaveLaunch replaces what changes of a Launch that was read in the same Update.
+func (tx *Tx) SaveLaunch(l Launch) error {
+	doc, err := document(l)
+	if err != nil {
+		return err
+	}
+	n, err := tx.exec("UPDATE launches SET open = $3, doc = $4 WHERE org = $1 AND id = $2", l.OrganizationID, l.ID, l.State.Open(), doc)
+	if err == nil && n == 0 {
+		err = absent("launch", "launch", l.ID)
+	}
+	return err
+}
+
+// Launch finds a Launch by its id, locked until the end of an Update. Of all Organizations where org is empty: for who proved to know it.
+func (tx *Tx) Launch(org, id string) (Launch, error) {
+	return need(tx, absent("launch", "launch", id), scanLaunch, selectLaunch+" WHERE id = $1 AND ($2 = '' OR org = $2)"+tx.forUpdate(), id, org)
+}
+
+// Launches gives the ledger of a Runner, newest first. limit is at most 1000, 0 = 100.
+func (tx *Tx) Launches(org, runnerID string, limit int) ([]Launch, error) {
+	return list(tx, scanLaunch, selectLaunch+" WHERE runner_id = $1 AND org = $2 ORDER BY id DESC LIMIT $3", runnerID, org, bounded(limit, 100, 1000))
+}
+
+// OpenLaunches gives the launches of a Runner whose process may be there, oldest first, locked until the end of an Update; of all Runners
+// where runnerID is empty.
+func (tx *Tx) OpenLaunches(org, runnerID string) ([]Launch, error) {
+	return list(tx, scanLaunch, selectLaunch+" WHERE open AND org = $1 AND ($2 = '' OR runner_id = $2) ORDER BY id"+tx.forUpdate(), org, runnerID)
+}
+
+// LaunchesOf gives the launches that a Job starts, oldest first, locked until the end of an Update.
+func (tx *Tx) LaunchesOf(org, jobID string) ([]Launch, error) {
+	return list(tx, scanLaunch, selectLaunch+" WHERE job_id = $1 AND org = $2 ORDER BY id"+tx.forUpdate(), jobID, org)
+}
+
+// PruneLaunches deletes launches that are over and were made before a time.
+func (tx *Tx) PruneLaunches(before time.Time) error {
+	_, err := tx.exec("DELETE FROM launches WHERE NOT open AND created_at < $1", micros(before))
+	return err
+}
+
+// QueuedAmong tells which of some Jobs wait, of all Organizations.
+func (tx *Tx) QueuedAmong(ids []string) (map[string]bool, error) {
+	const most = 256
+	waiting := map[string]bool{}
+	for len(ids) > 0 {
+		n := min(most, len(ids))
+		size := rounded(n, most)
+		var args []any
+		for i := range size {
+			args = append(args, ids[min(i, n-1)])
+		}
+		some, err := list(tx, value[string], "SELECT id FROM jobs WHERE phase = 0 AND id IN ("+marks(1, size)+")", args...)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range some {
+			waiting[id] = true
+		}
+		ids = ids[n:]
+	}
+	return waiting, nil
 }

@@ -50,6 +50,9 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		"secrets":      secrets,
 		"identities":   cloudIdentities,
 		"data keys":    dataKeys,
+		"launches":     launches,
+		"hosting":      hosting,
+		"queued among": queuedAmong,
 		"concurrency":  concurrency,
 	}
 	for name, test := range suite {
