@@ -27,6 +27,7 @@ var siblings = map[[2]string]string{
 	{"engine", "remote"}:    "Node steps run on other hosts",
 	{"launcher", "engine"}:  "launchers are started as engines are",
 	{"launcher", "release"}: "they start programs of releases",
+	{"launcher", "process"}: "they know processes again",
 	{"cli", "api"}:          "the Go client stands with the JSON types in api",
 	{"web", "api"}:          "the pages show the JSON types of api",
 }
