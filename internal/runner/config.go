@@ -40,6 +40,8 @@ type Config struct {
 	Prune     Prune
 	Grace     process.Ladder
 
+	Updates Updates // what a Server may do to this program
+
 	Engines engine.Set
 	Fetch   source.Limits  // zero means the defaults of package source
 	Round   []string       // command line of an executor of Rounds, which the Round's file follows; nil means this program's `runner round`
@@ -73,6 +75,7 @@ func (c Config) withDefaults() Config {
 	}
 	if c.OneOff {
 		c.Capacity = 1
+		c.Updates = Updates{} // it ends with its Job
 	}
 	if c.LogStream.BatchSizeLimit <= 0 {
 		c.LogStream.BatchSizeLimit = 50

@@ -123,6 +123,9 @@ func (j *job) holdsPlace(now time.Time) bool {
 	return last == nil || last.result == nil || last.result.Status == work.StepSucceeded && last.index < len(j.Steps)-1
 }
 
+// installs tells whether the Attempt is an update of the Runner's own program, which needs no place.
+func (j *job) installs() bool { return len(j.Steps) == 1 && j.Steps[0] == work.StepInstall }
+
 // held describes the Attempt for a Hello.
 func (j *job) held() wire.Held {
 	h := wire.Held{Ref: j.ref(), Step: j.last()}
@@ -143,28 +146,34 @@ func (r *Runner) loadJournal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range all {
-		j := r.newJob(f.facts)
-		j.written = true
-		for index, s := range f.steps {
-			if index < 0 || index >= len(j.Steps) {
-				continue
-			}
-			st := r.newStep(j, index)
-			st.resumed, st.started, st.round = true, s.begun.Started, s.begun.Round
-			if s.result != nil {
-				result := s.result.Result
-				st.result = &result
-				if s.result.Dir != "" {
-					j.source, j.commit = s.result.Dir, cmp.Or(result.Commit, s.result.Commit)
-				}
-			}
-		}
-		r.jobs[j.ref()] = j
+		j := r.found(f)
 		r.home.holdScratch(j.Scratch)
 		r.jobLog.Info("Job found in the journal", "job", j.Job, "attempt", j.Attempt, "module", j.Module, "step", j.last())
 		r.spend()
 	}
 	return nil
+}
+
+// found takes up an Attempt as its journal tells of it. The caller holds mu.
+func (r *Runner) found(f found) *job {
+	j := r.newJob(f.facts)
+	j.written = true
+	for index, s := range f.steps {
+		if index < 0 || index >= len(j.Steps) {
+			continue
+		}
+		st := r.newStep(j, index)
+		st.resumed, st.started, st.round = true, s.begun.Started, s.begun.Round
+		if s.result != nil {
+			result := s.result.Result
+			st.result = &result
+			if s.result.Dir != "" {
+				j.source, j.commit = s.result.Dir, cmp.Or(result.Commit, s.result.Commit)
+			}
+		}
+	}
+	r.jobs[j.ref()] = j
+	return j
 }
 
 // cancelJob notes a cancel and ends what is under way as it asks. The caller holds mu.

@@ -54,8 +54,12 @@ func (r *Runner) answer(m *wire.Offer) wire.Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
+	case r.hold != nil:
+		return refuse(m.Ref, refusedDraining, "this Instance is being updated")
 	case r.ends() || r.resting:
 		return refuse(m.Ref, refusedDraining, "this Instance takes no further Jobs")
+	case m.Engine == string(updateEngine): // which takes no place
+		return &wire.Accept{Ref: m.Ref}
 	case r.free(now) <= 0:
 		return refuse(m.Ref, refusedBusy, "every place of this Instance is taken")
 	}

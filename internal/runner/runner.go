@@ -42,6 +42,7 @@ type Runner struct {
 
 	warming sync.Once
 	keeping chan struct{} // guards keeper
+	turn    chan struct{} // holds one while a Session is open or tried; see holdSessions
 	keeper  *process.Client
 
 	life  context.Context // ends when the Runner leaves
@@ -50,18 +51,22 @@ type Runner struct {
 
 	mu       sync.Mutex
 	jobs     map[wire.Ref]*job
-	reserved map[wire.Ref]time.Time // accepted Offers, until when a place is kept for them
-	link     *link                  // the present Session, nil when there is none
-	draining bool                   // this process is to end
-	spent    bool                   // it was to take one Job, and has it
-	acked    bool                   // the Server knows one of these, and sends no further Job
-	asked    time.Time              // when it was told in the present Session
-	parted   time.Time              // when the last Session ended
-	full     bool                   // the last Heartbeat said that there is no room
-	pulse    chan struct{}          // holds one; asks for a Heartbeat at once
-	resting  bool                   // the Server wants it to take no Job
-	ending   work.CancelMode        // of CancelAll
-	changed  chan struct{}          // holds one; something of the above changed
+	reserved map[wire.Ref]time.Time  // accepted Offers, until when a place is kept for them
+	link     *link                   // the present Session, nil when there is none
+	draining bool                    // this process is to end
+	spent    bool                    // it was to take one Job, and has it
+	acked    bool                    // the Server knows one of these, and sends no further Job
+	asked    time.Time               // when it was told in the present Session
+	parted   time.Time               // when the last Session ended
+	full     bool                    // the last Heartbeat said that there is no room
+	stopRun  context.CancelCauseFunc // ends Run
+	hold     chan struct{}           // not nil while no Session is wanted; closed when one is again
+	cut      context.CancelCauseFunc // ends the present Session, or the way to it; nil while there is none
+	replaced bool                    // another release's program lies in the place of this one
+	pulse    chan struct{}           // holds one; asks for a Heartbeat at once
+	resting  bool                    // the Server wants it to take no Job
+	ending   work.CancelMode         // of CancelAll
+	changed  chan struct{}           // holds one; something of the above changed
 	tally    tally
 }
 
@@ -72,7 +77,7 @@ func New(cfg Config) *Runner {
 	return &Runner{
 		cfg: cfg, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
 		approver: newApprover(cfg.Approval), tools: newTools(cfg.Engines, cfg.EnginePaths),
-		keeping: make(chan struct{}, 1), life: life, leave: leave,
+		keeping: make(chan struct{}, 1), turn: make(chan struct{}, 1), life: life, leave: leave,
 		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 	}
 }
@@ -81,7 +86,7 @@ func New(cfg Config) *Runner {
 // ctx ends: it leaves at once and returns nil; commands go on under the keeper, and the next Runner of the
 // working directory finds them. Drain was called and no Step is left: it returns nil. The Server will
 // never take it as it is configured (wrong secret, unknown Runner, a Server that is none): a fault
-// that says what to do.
+// that says what to do. Its program was replaced by another release: ErrReplaced.
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.leave()
 	home, err := openHome(r.cfg.WorkingDirectory, r.cfg.TempDirectory)
@@ -99,6 +104,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	home.cleanScratch()
+	r.cleanUpdates()
 	r.approver.warn(r.log)
 	r.spawn(r.keepHouse)
 	err = r.stayConnected(ctx)
@@ -244,7 +250,7 @@ func (r *Runner) drained(now time.Time) bool {
 func (r *Runner) free(now time.Time) int {
 	used := 0
 	for _, j := range r.jobs {
-		if j.holdsPlace(now) {
+		if j.holdsPlace(now) && !j.installs() {
 			used++
 		}
 	}
@@ -260,18 +266,24 @@ func (r *Runner) free(now time.Time) int {
 func (r *Runner) stayConnected(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	r.mu.Lock()
+	r.stopRun = stop
+	r.mu.Unlock()
 	r.spawn(func() { r.watchDrain(ctx, stop) })
 	var p pace
-	for ctx.Err() == nil {
+	for r.awaitTurn(ctx) {
 		began := time.Now()
-		welcomed, err := r.session(ctx)
+		welcomed, err := r.sessionInTurn(ctx)
 		p.known = p.known || r.token.Value != ""
+		if errors.Is(err, errHeld) {
+			continue
+		}
 		if ctx.Err() != nil {
 			break
 		}
 		wait, final := p.next(err, welcomed, time.Since(began))
 		if final != nil {
-			return r.named(final)
+			return r.orUpdate(ctx, err, r.named(final))
 		}
 		r.sessionLog.Warn("not connected to the Server", "error", err, "next_try", wait.Round(time.Millisecond))
 		timer := time.NewTimer(wait)
@@ -280,6 +292,9 @@ func (r *Runner) stayConnected(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 		timer.Stop()
+	}
+	if errors.Is(context.Cause(ctx), ErrReplaced) {
+		return ErrReplaced
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"time"
 
@@ -34,6 +35,10 @@ func (r *Runner) session(ctx context.Context) (welcomed bool, err error) {
 		return false, err
 	}
 	closing := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errHeld) { // it is back in a moment
+			conn.Close(wire.CloseNormal, "the Runner is updated")
+			return
+		}
 		_ = conn.Send(&wire.Goodbye{Reason: "the Runner is leaving"})
 		conn.Close(wire.CloseNormal, "the Runner is leaving")
 	})
@@ -122,7 +127,7 @@ func (r *Runner) hello(ctx context.Context) *wire.Hello {
 	h := &wire.Hello{
 		Capability: wire.Capability, Version: r.cfg.Version, Instance: r.cfg.Instance, Key: r.home.key,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Engines: engines, Labels: names(r.cfg.Labels),
-		Capacity: r.cfg.Capacity, Draining: r.ends(),
+		Capacity: r.cfg.Capacity, Draining: r.ends(), Updates: string(r.cfg.Updates.Consent),
 	}
 	for _, j := range r.jobs {
 		if len(h.Journal) < wire.MaxJournal {

@@ -81,6 +81,9 @@ func (r *Runner) execute(ctx context.Context, st *step) (work.StepResult, result
 	switch st.kind {
 	case work.StepFetch:
 		return r.fetch(ctx, st, spec)
+	case work.StepInstall:
+		result, err := r.install(ctx, st, spec)
+		return result, resultNote{}, err
 	case work.StepListSecrets:
 		result, err := r.listSecrets(ctx, st, spec)
 		return result, resultNote{}, err

@@ -143,6 +143,7 @@ func withRunbooks(engines engine.Set) engine.Set {
 	all := engine.Set{}
 	maps.Copy(all, engines)
 	all[secretsEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: "1"}, nil }}
+	all[updateEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: "1"}, nil }}
 	all[runbookEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: runbookVersion}, nil }}
 	if all[ansibleEngine] == nil {
 		var versions engine.Versions
