@@ -388,6 +388,8 @@ type JobQuery struct {
 	Module   string // path or id
 	Runner   string // name or id
 	Action   work.Action
+	Kind     work.Kind
+	All      bool      // also discoveries of Nodes, and launches and tidies of hosted Runners
 	Since    time.Time // created at or after
 	Until    time.Time // created before
 	Search   string    // part of a Module's path or of who created the Job, or its number
@@ -411,6 +413,10 @@ func (c *Client) Jobs(ctx context.Context, q JobQuery) (p JobPage, err error) {
 	set("module", q.Module)
 	set("runner", q.Runner)
 	set("action", string(q.Action))
+	set("kind", string(q.Kind))
+	if q.All {
+		set("all", "true")
+	}
 	set("search", q.Search)
 	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
 		if !at.IsZero() {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,7 +113,9 @@ type jobsIn struct {
 	Status string `query:"status" maxLength:"200" doc:"States, separated by commas."`
 	Module string `query:"module" maxLength:"300" doc:"Path or id of a Module."`
 	Runner string `query:"runner" maxLength:"100" doc:"Name or id of a Runner."`
-	Action string `query:"action" enum:"plan,apply,destroy,run"`
+	Action string `query:"action" enum:"plan,apply,destroy,run,deploy,update,remove,launch,tidy" doc:"The last five are of Jobs of kind runner."`
+	Kind   string `query:"kind" enum:"module,runbook,command,discovery,secrets,runner"`
+	All    bool   `query:"all" doc:"Also what the Server has done again and again by itself: discoveries of Nodes, and launches and tidies of hosted Runners. They are listed, too, when their kind, action or number is asked for."`
 
 	Since  time.Time `query:"since" doc:"Created at or after."`
 	Until  time.Time `query:"until" doc:"Created before."`
@@ -124,7 +127,8 @@ type jobsIn struct {
 
 func (s *Server) jobs(ctx context.Context, actor catalog.Actor, in *jobsIn) (*body[JobPage], error) {
 	filter := control.JobFilter{Action: work.Action(in.Action), Since: in.Since, Until: in.Until, Search: strings.TrimSpace(in.Search),
-		BeforeNumber: in.Before, Limit: in.Limit}
+		Kind: work.Kind(in.Kind), BeforeNumber: in.Before, Limit: in.Limit}
+	filter.WithoutChores = !in.All && !asksForChores(filter)
 	for status := range strings.SplitSeq(in.Status, ",") {
 		if status = strings.TrimSpace(status); status != "" {
 			known, err := statusNamed(status)
@@ -154,6 +158,12 @@ func (s *Server) jobs(ctx context.Context, actor catalog.Actor, in *jobsIn) (*bo
 		page.Items = []*work.Job{}
 	}
 	return answer(page, err)
+}
+
+// asksForChores tells whether somebody looks for what lists leave out.
+func asksForChores(f control.JobFilter) bool {
+	_, notNumber := strconv.ParseInt(strings.TrimPrefix(f.Search, "#"), 10, 64)
+	return f.Kind != "" || f.Action == work.Launch || f.Action == work.Tidy || notNumber == nil
 }
 
 type cancelIn struct {

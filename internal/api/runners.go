@@ -52,9 +52,13 @@ type RunnerView struct {
 	Draining bool     `json:"draining" doc:"Instances that connect from now on drain, too, until the Runner is resumed."`
 	HostOS   string   `json:"host_os,omitempty" doc:"That its Instances must have: declared, else of the first one."`
 	Present  int      `json:"instances_present" doc:"Instances that are online or draining."`
+
+	Type    string        `json:"type" enum:"hosted,self-hosted" doc:"hosted: Legwork starts and stops its processes, as hosting says."`
+	Region  string        `json:"region,omitempty" doc:"Of a hosted one: that of hosting, else of its Cloud identity."`
+	Version RunnerVersion `json:"version"`
 }
 
-func runnerOf(v control.RunnerView) RunnerView {
+func runnerOf(v control.RunnerView, facts runnerFacts) RunnerView {
 	r := RunnerView{Runner: v.Runner, Health: string(v.Health), Status: string(v.Status), Reason: v.Reason, Warnings: v.Warnings,
 		Draining: v.Draining, HostOS: string(v.HostOS)}
 	if r.Warnings == nil {
@@ -65,6 +69,7 @@ func runnerOf(v control.RunnerView) RunnerView {
 			r.Present++
 		}
 	}
+	facts.host(&r)
 	return r
 }
 
@@ -79,16 +84,24 @@ func (s *Server) registerRunners(h huma.API) {
 	handle(s, h, operation("list-runners", http.MethodGet, "/runners", "Runners", "Every Runner"),
 		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[RunnerView]], error) {
 			found, err := s.Control.RunnerViews(ctx, actor)
+			if err != nil {
+				return nil, err
+			}
+			facts, err := s.runnerFacts(ctx, actor, found...)
 			runners := make([]RunnerView, len(found))
 			for i := range found {
-				runners[i] = runnerOf(found[i])
+				runners[i] = runnerOf(found[i], facts)
 			}
 			return answerList(runners, err)
 		})
 	handle(s, h, operation("get-runner", http.MethodGet, "/runners/{id}", "Runners", "One Runner"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[RunnerView], error) {
 			found, err := s.Control.RunnerView(ctx, actor, in.ID)
-			return answer(runnerOf(found), err)
+			if err != nil {
+				return nil, err
+			}
+			facts, err := s.runnerFacts(ctx, actor, found)
+			return answer(runnerOf(found, facts), err)
 		})
 	create := operation("create-runner", http.MethodPost, "/runners", "Runners", "Create a Runner with credentials")
 	create.DefaultStatus = http.StatusCreated

@@ -111,6 +111,7 @@ func (s *Server) register(mux *http.ServeMux) []byte {
 	h := humago.New(mux, description())
 	s.registerCatalog(h)
 	s.registerRunners(h)
+	s.registerHosted(h)
 	s.registerWebhooks(h)
 	s.registerSecrets(h)
 	s.registerPrincipals(h)

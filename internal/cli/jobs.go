@@ -23,14 +23,14 @@ func (a *app) jobCommand() *cobra.Command {
 func (a *app) jobList() *cobra.Command {
 	var query api.JobQuery
 	var statuses []string
-	var action, since, until string
+	var action, kind, since, until string
 	cmd := a.withFormat(&cobra.Command{
 		Use: "list", Short: "List Jobs, the newest first", Args: exactly(), Aliases: []string{"ls"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, status := range statuses {
 				query.Statuses = append(query.Statuses, work.Status(status))
 			}
-			query.Action = work.Action(action)
+			query.Action, query.Kind = work.Action(action), work.Kind(kind)
 			var err error
 			if query.Since, err = momentFlag("since", since, time.Now()); err != nil {
 				return err
@@ -52,13 +52,16 @@ func (a *app) jobList() *cobra.Command {
 	cmd.Flags().StringSliceVar(&statuses, "status", nil, "only these states, separated by commas")
 	cmd.Flags().StringVar(&query.Module, "module", "", "only Jobs of this Module")
 	cmd.Flags().StringVar(&query.Runner, "runner", "", "only Jobs of this Runner")
-	cmd.Flags().StringVar(&action, "action", "", "only this `action`: plan, apply, destroy or run")
+	cmd.Flags().StringVar(&action, "action", "", "only this `action`: plan, apply, destroy or run; of a Runner deploy, update, remove, launch or tidy")
+	cmd.Flags().StringVar(&kind, "kind", "", "only this `kind`: module, runbook, command, discovery, secrets or runner")
+	cmd.Flags().BoolVar(&query.All, "all", false, "also discoveries of Nodes, and launches and tidies of hosted Runners")
 	cmd.Flags().StringVar(&since, "since", "", "only Jobs created from then on: a time such as 2026-11-20T08:00:00Z, or how long ago, such as 24h")
 	cmd.Flags().StringVar(&until, "until", "", "only Jobs created before then")
 	cmd.Flags().StringVar(&query.Search, "search", "", "only Jobs with this `text` in the Module's path or in the name of who created them, or with this number")
 	cmd.Flags().IntVarP(&query.Limit, "limit", "n", 50, "most Jobs; 0 for all")
 	_ = cmd.RegisterFlagCompletionFunc("module", a.completeModules) // the flag is there
-	_ = cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"plan", "apply", "destroy", "run"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("action", cobra.FixedCompletions([]string{"plan", "apply", "destroy", "run", "deploy", "update", "remove", "launch", "tidy"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"module", "runbook", "command", "discovery", "secrets", "runner"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -188,6 +191,9 @@ func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
 		t.add("action", string(job.Action))
 	case work.DiscoveryJob:
 		t.add("node source", job.Runbook)
+	case work.RunnerJob:
+		t.add("of runner", job.Runbook)
+		t.add("action", string(job.Action))
 	default:
 		t.add("kind", string(job.Kind))
 		t.add("runbook", orDash(job.Runbook))

@@ -25,7 +25,7 @@ func (a *app) runnerCommand() *cobra.Command {
 	cmd := parent("runner", "Runners: the records, and the process itself", a.runnerCreate(), a.runnerUpdate(), a.runnerCredential(), a.runnerWebhook(), a.runnerList(), a.runnerShow(),
 		a.runnerDelete(), a.runnerSwitch("disable", true, "Let a Runner take no Jobs"), a.runnerSwitch("enable", false, "Let a Runner take Jobs again"),
 		a.runnerDrain(), a.runnerResume(), parent("instance", "Instances of Runners", a.instanceRemove()), a.runnerStart(), a.runnerKeep(),
-		a.runnerSetup(), a.runnerRegister(), a.runnerUnregister(), a.runnerToken())
+		a.runnerSetup(), a.runnerRegister(), a.runnerUnregister(), a.runnerToken(), a.runnerDeploy(), a.runnerRemove(), a.runnerLaunches(), a.runnerDemand())
 	cmd.AddCommand(a.runnerTasks()...)
 	return cmd
 }
@@ -176,22 +176,30 @@ func (a *app) runnerList() *cobra.Command {
 				}
 			}
 			return a.show(shown, func() *table {
-				t := &table{head: []string{"RUNNER", "STATE", "INSTANCES", "ACTIVE", "VERSION", "ALL MODULES", "ID"}}
-				for _, r := range shown {
-					active, versions := 0, map[string]string{}
-					for _, i := range r.Instances {
-						active += i.Active
-						if i.Connected {
-							versions[i.Version] = i.Version
-						}
-					}
-					t.add(r.Name, r.state(), fmt.Sprintf("%d/%d", r.Present, len(r.Instances)), fmt.Sprint(active),
-						orDash(strings.Join(sortedKeys(versions), ", ")), yesNo(r.IsAssignedToAllModules), r.ID)
-				}
-				return t
+				return runnerTable(shown)
 			})
 		},
 	})
+}
+
+func runnerTable(shown []shownRunner) *table {
+	t := &table{head: []string{"RUNNER", "TYPE", "REGION", "STATE", "INSTANCES", "ACTIVE", "VERSION", "ALL MODULES", "ID"}}
+	for _, r := range shown {
+		active, versions := 0, map[string]string{}
+		for _, i := range r.Instances {
+			active += i.Active
+			if i.Connected {
+				versions[i.Version] = i.Version
+			}
+		}
+		version := orDash(strings.Join(sortedKeys(versions), ", "))
+		if r.Version.Outdated {
+			version += " (outdated)"
+		}
+		t.add(r.Name, r.Type, orDash(r.Region), r.state(), fmt.Sprintf("%d/%d", r.Present, len(r.Instances)), fmt.Sprint(active),
+			version, yesNo(r.IsAssignedToAllModules), r.ID)
+	}
+	return t
 }
 
 func (a *app) runnerShow() *cobra.Command {
@@ -224,6 +232,7 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 	t.add("state", r.state())
 	t.add("health", r.Health)
 	t.add("reason", r.Reason)
+	addHosting(t, r.RunnerView)
 	for _, w := range r.Warnings {
 		t.add("warning", w)
 	}

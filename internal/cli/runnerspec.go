@@ -115,20 +115,31 @@ func take[T any](cmd *cobra.Command, flag string, given T, field *T) {
 	}
 }
 
-// runnerUpdate changes a Runner's record. The Server replaces a record as a whole, so the rest of it is read before.
+// runnerUpdate takes a Runner to another release, or changes its record. The Server replaces a record as a whole, so the rest of
+// it is read before.
 func (a *app) runnerUpdate() *cobra.Command {
 	var without []string
+	var to release
 	cmd := a.withFormat(&cobra.Command{
-		Use: "update RUNNER", Short: "Change what flags say of a Runner's record; the rest stays", Args: exactly("RUNNER"), ValidArgsFunction: a.completeRunners,
-		Long: "Change a Runner's record: what is given by a flag alone. --label adds a label or changes its value, --remove-label removes\n" +
+		Use: "update [RUNNER | --all]", Short: "Take a Runner to another release, or change what flags say of its record", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeRunners,
+		Long: "Take the program of a Runner to the newest stable release, or to --version; with --all that of every outdated one. A line tells what came\n" +
+			"of each; the exit status is 1 when one failed. Jobs that run go on.\n\n" +
+			"  legwork runner update edge\n" +
+			"  legwork runner update --all\n\n" +
+			"With a flag that says something of its record, that alone changes, and no program: what is given by a flag. --label adds a label or changes its value, --remove-label removes\n" +
 			"one. An empty text is as if it had never been said: --webhook '' --os ''. A switch is turned off with =false: --disabled=false.",
 	})
 	spec := a.runnerSpecFlags(cmd)
+	to.flags(cmd)
 	cmd.Flags().StringArrayVar(&without, "remove-label", nil, "`key` of a label to remove; may be given more than once")
 	_ = cmd.RegisterFlagCompletionFunc("remove-label", a.completeLabels) // the flag is there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(without) == 0 && !slices.ContainsFunc(specFlags, cmd.Flags().Changed) {
-			return fault.New(fault.Invalid, "usage", "no flag says what to change").WithHint("see legwork runner update --help")
+		programs, err := to.wanted(cmd, args, len(without) > 0 || slices.ContainsFunc(specFlags, cmd.Flags().Changed))
+		if err != nil {
+			return err
+		}
+		if programs {
+			return a.updateReleases(cmd.Context(), to, args)
 		}
 		client, err := a.client()
 		if err != nil {

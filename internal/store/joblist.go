@@ -21,10 +21,15 @@ type JobFilter struct {
 	Since, Until time.Time // created at or after, and before
 	// Search is part of a Module's path or of the name of who created the Job, or its number: "42", "#42". Capitals of ASCII are
 	// the same as small letters.
-	Search       string
-	BeforeNumber int64 // for paging: only Jobs with a smaller number
-	Limit        int   // 1 to 1000; 0 = 100
+	Search string
+	// WithoutChores leaves out what the Server has done again and again by itself: discoveries, and launches and tidies of Runners.
+	WithoutChores bool
+	BeforeNumber  int64 // for paging: only Jobs with a smaller number
+	Limit         int   // 1 to 1000; 0 = 100
 }
+
+// noChore is the condition of WithoutChores; the index jobs_no_chores has the same words.
+const noChore = "(kind <> 'discovery' AND (kind <> 'runner' OR action NOT IN ('launch', 'tidy')))"
 
 // searchDepth is how many Jobs one search looks at, the newest first; JobPage goes on from there.
 const searchDepth = 10_000
@@ -101,6 +106,9 @@ func (tx *Tx) jobQuery(org string, f JobFilter) (q *jobQuery, floor int64, err e
 	q = &jobQuery{where: []string{"org = $1"}, args: []any{org}, from: allJobs}
 	if f.Kind != "" {
 		q.add("kind = $%[1]d", string(f.Kind))
+	}
+	if f.WithoutChores {
+		q.where = append(q.where, noChore)
 	}
 	if f.RunbookID != "" {
 		q.add("runbook_id = $%[1]d AND runbook_id <> ''", f.RunbookID)

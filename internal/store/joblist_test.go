@@ -17,6 +17,8 @@ func everyJobFilter(now time.Time) map[string]store.JobFilter {
 	filters := map[string]store.JobFilter{
 		"all":                  {},
 		"a page":               {BeforeNumber: 500},
+		"without chores":       {WithoutChores: true},
+		"a page without them":  {WithoutChores: true, BeforeNumber: 500},
 		"of a module":          {ModuleID: "m"},
 		"of a runner":          {RunnerID: "r"},
 		"an action":            {Action: work.Destroy},
