@@ -175,3 +175,27 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestObjectIsReadFromWhereItIsSoughtTo(t *testing.T) {
+	for _, where := range []string{"mem://", t.TempDir()} {
+		s, err := blob.Open(t.Context(), where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := []byte(strings.Repeat("0123456789", 10_000))
+		if err := s.Put(t.Context(), "a", bytes.NewReader(content)); err != nil {
+			t.Fatal(err)
+		}
+		o, err := s.Get(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := o.Open()
+		if err := iotest.TestReader(r, content); err != nil {
+			t.Error(err)
+		}
+		if err := errors.Join(r.Close(), r.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
