@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"legwork/internal/catalog"
@@ -221,6 +222,9 @@ func (a *Access) Registrar(ctx context.Context, token, address string) (by catal
 func (a *Access) registrar(ctx context.Context, token string) (by catalog.Registrar, err error) {
 	if len(token) > maxRegistrationLength {
 		return by, catalog.RegistrationRefused()
+	}
+	if strings.HasPrefix(token, bootstrapPrefix) {
+		return a.bootstrapped(ctx, token)
 	}
 	hash, own := Hash(token), Hash(a.settings.RegistrationToken)
 	ofSetting := subtle.ConstantTimeCompare(hash, own) == 1 && a.settings.RegistrationToken != ""

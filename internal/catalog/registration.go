@@ -25,6 +25,7 @@ type Registrar struct {
 	AnyLabels      bool
 	Labels         map[string]string // those that a Runner may have
 	GiveLabels     bool              // it gets all of them
+	Launch         string            // of a bootstrap token: the id of the launch that it is for
 }
 
 // Registration is what a Runner says of itself when it registers.

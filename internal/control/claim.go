@@ -39,7 +39,7 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 		return m, err
 	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
-		if err := c.mayTake(tx, s, module); err != nil { // before the Job is locked, as in a hello
+		if err := c.mayTake(tx, s, module, spec.Task != nil); err != nil { // before the Job is locked, as in a hello
 			return err
 		}
 		j, err := tx.JobForUpdate(s.org, ref.Job)

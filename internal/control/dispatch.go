@@ -137,12 +137,12 @@ func (q *queue) suitable(b *bucket) *lineup {
 		return l
 	}
 	for _, r := range f.runnersFor(b) {
-		if r.IsDisabled || q.room(r) <= 0 {
+		if !b.task && (r.IsDisabled || q.room(r) <= 0) {
 			continue
 		}
 		of := &suited{runner: r}
 		for _, s := range q.local[r.ID] {
-			free := s.free()
+			free := s.freeFor(b.task)
 			if free > 0 && !s.draining && b.takes(r, s.labels) && s.has(b.need.Engine) && (b.need.Instance == "" || b.need.Instance == s.instance) {
 				of.instances = append(of.instances, s)
 				l.places += free
@@ -160,7 +160,7 @@ func (q *queue) suitable(b *bucket) *lineup {
 func (q *queue) assigned(l *lineup, e *entry) (some []*suited, n int) {
 	f := q.fleets[e.org]
 	for _, of := range l.suits {
-		if len(of.instances) > 0 && q.room(of.runner) > 0 && f.rights.Assigned(of.runner, e.place) {
+		if len(of.instances) > 0 && (e.task || q.room(of.runner) > 0 && f.rights.Assigned(of.runner, e.place)) {
 			some = append(some, of)
 			n += len(of.instances)
 		}
@@ -223,7 +223,9 @@ func (q *queue) offer(l *lineup, e *entry, now time.Time) int {
 	}
 	q.offers[e.id] = o
 	for runner := range o.runners() {
-		q.rooms[runner]--
+		if !e.task {
+			q.rooms[runner]--
+		}
 	}
 	q.c.stats.offers.Add(int64(len(chosen)))
 	return len(chosen)
@@ -235,7 +237,7 @@ func (q *queue) candidates(e *entry, suits []*suited, n int, now time.Time) (can
 	at = map[string]*session{}
 	full := map[*suited]int{}
 	for of, s := range round(suits, rand.IntN(n)) {
-		if s.free() <= 0 {
+		if s.freeFor(e.task) <= 0 {
 			full[of]++
 			continue
 		}
@@ -250,7 +252,7 @@ func (q *queue) candidates(e *entry, suits []*suited, n int, now time.Time) (can
 	}
 	for of, n := range full {
 		if 2*n >= len(of.instances) {
-			of.instances = slices.DeleteFunc(of.instances, func(s *session) bool { return s.free() <= 0 })
+			of.instances = slices.DeleteFunc(of.instances, func(s *session) bool { return s.freeFor(e.task) <= 0 })
 		}
 	}
 	return candidates, at
@@ -338,12 +340,20 @@ func (f *fleet) runnersFor(b *bucket) []catalog.Runner {
 		}
 		return nil
 	}
+	if b.task {
+		for _, r := range f.runners {
+			if r.Name == b.need.Runner {
+				return []catalog.Runner{r}
+			}
+		}
+		return nil
+	}
 	return slices.Collect(maps.Values(f.runners))
 }
 
 // takes tells whether an Instance with labels of its own suits the Jobs of a bucket.
 func (b *bucket) takes(r catalog.Runner, own map[string]string) bool {
-	return b.runnerID != "" || r.Matches(b.labels, own)
+	return b.runnerID != "" || b.task || r.Matches(b.labels, own)
 }
 
 // stale has the records of an Organization's Runners read again before the next pass.

@@ -135,7 +135,7 @@ func (o *offer) runners() map[string]bool {
 
 // mayTake checks in the store what the picture only believes: that the Session is still the Instance's, that its Runner takes Jobs of the
 // Module, and that both have a place left. Until the end of the transaction nobody else gives them a Job, and nobody forbids it.
-func (c *Control) mayTake(tx *store.Tx, s *session, module catalog.Module) error {
+func (c *Control) mayTake(tx *store.Tx, s *session, module catalog.Module, task bool) error {
 	if err := tx.ShareClaims(s.org); err != nil {
 		return err
 	}
@@ -160,7 +160,11 @@ func (c *Control) mayTake(tx *store.Tx, s *session, module catalog.Module) error
 	switch {
 	case i.Draining:
 		return errDrains
-	case r.IsDisabled, m != nil:
+	case m != nil:
+		return errHeldBack
+	case task: // it takes no place, needs no Assignment, and one that is disabled can do it
+		return nil
+	case r.IsDisabled:
 		return errHeldBack
 	}
 	if ok, err := isAssigned(tx, r, module); err != nil || !ok {

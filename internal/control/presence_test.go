@@ -622,7 +622,7 @@ func TestWhatForbidsJobsWaitsForClaims(t *testing.T) {
 			looked, goOn, claimed, forbidden := make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)
 			go func() {
 				claimed <- s.store.Update(context.Background(), func(tx *store.Tx) error {
-					err := s.c.mayTake(tx, sess, module)
+					err := s.c.mayTake(tx, sess, module, false)
 					close(looked)
 					<-goOn
 					return err
@@ -640,7 +640,7 @@ func TestWhatForbidsJobsWaitsForClaims(t *testing.T) {
 			if !t.Failed() {
 				s.must(<-forbidden)
 			}
-			err = s.store.Update(context.Background(), func(tx *store.Tx) error { return s.c.mayTake(tx, sess, module) })
+			err = s.store.Update(context.Background(), func(tx *store.Tx) error { return s.c.mayTake(tx, sess, module, false) })
 			if !errors.Is(err, errHeldBack) {
 				t.Fatalf("a claim after it: %v", err)
 			}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +47,7 @@ type entry struct {
 	moduleID        string
 	lane            string // of which one Job is bound at a time
 	part            bool   // of a Runbook Job
+	task            bool   // a Runner Job: it takes no place and needs no Assignment
 	rank            work.Rank
 	attempt         int       // of the last Binding
 	wait            work.Wait // as it is stored
@@ -73,6 +75,7 @@ type bucket struct {
 	runnerID string            // the Runner that the Modules name; empty for any that matches
 	labels   map[string]string // without runnerID
 	need     work.Need
+	task     bool // Runner Jobs: runnerID is empty where need.Runner is to be looked up
 	entries  []*entry
 }
 
@@ -181,7 +184,7 @@ func (q *queue) add(j *work.Job, snapshot *store.JobSnapshot) {
 		e.place = catalog.Module{StackID: j.StackID}
 		q.enter(e)
 	}
-	if e.part = j.IsPart(); e.module == "" {
+	if e.part, e.task = j.IsPart(), j.Kind == work.RunnerJob; e.module == "" {
 		e.module = j.Runbook
 	}
 	e.attempt, e.wait = j.Attempt, j.Wait
@@ -205,7 +208,7 @@ func (q *queue) describe(e *entry, s store.JobSnapshot) {
 	if e.upstreams = len(catalog.Upstreams(m)) > 0; e.upstreams {
 		q.unsure[e.id] = e
 	}
-	b := &bucket{org: e.org, runnerID: s.RunnerID, labels: m.RunnerLabels,
+	b := &bucket{org: e.org, runnerID: s.RunnerID, labels: m.RunnerLabels, task: e.task,
 		need: work.Need{Runner: m.Runner, Engine: m.Engine, Instance: m.RunnerInstanceName}}
 	b.key = b.name()
 	if known := q.buckets[b.key]; known != nil {
@@ -248,7 +251,7 @@ func (q *queue) firstUnread(limit int) []*entry {
 
 func (b *bucket) name() string {
 	var s strings.Builder
-	for _, part := range []string{b.org, b.runnerID, b.need.Runner, string(b.need.Engine), b.need.Instance} {
+	for _, part := range []string{b.org, b.runnerID, b.need.Runner, string(b.need.Engine), b.need.Instance, strconv.FormatBool(b.task)} {
 		s.WriteString(part)
 		s.WriteByte(0)
 	}

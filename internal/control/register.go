@@ -68,17 +68,27 @@ func (c *Control) RegisterRunner(ctx context.Context, by catalog.Registrar, r ca
 		if err != nil {
 			return err
 		}
+		if by.Launch != "" { // the record is as it was
+			return c.publish(tx, by.OrganizationID, "runner.instance_registered", made.Runner.ID, InstanceEvent{Runner: made.Runner.Name, Instance: r.Instance})
+		}
 		return c.noteDeclared(tx, actor, action, catalog.KindRunner, made.Runner.Name, made.Runner.ID)
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return NewRunner{}, err
+	case by.Launch != "":
+		c.signal(by.OrganizationID)
+	default:
+		c.redeclared(by.OrganizationID)
 	}
-	c.redeclared(by.OrganizationID)
 	return made, nil
 }
 
 // registerIn is RegisterRunner in its transaction, and tells what it did to the record.
 func (c *Control) registerIn(tx *store.Tx, e enrolment, proof Proof, hash []byte, made *NewRunner) (action string, err error) {
+	if e.by.Launch != "" {
+		return "update", c.registerLaunched(tx, e, hash, made)
+	}
 	before, err := repeated(tx, e, &made.Runner)
 	if err != nil {
 		return "", err

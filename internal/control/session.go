@@ -317,6 +317,14 @@ func (s *session) jobs() int { return len(s.active) + len(s.offered) }
 // free gives the places left of its own. Its Runner's record may leave fewer: see queue.room.
 func (s *session) free() int { return s.capacity - s.jobs() - s.hidden }
 
+// freeFor is free for Jobs that take a place, and always one for a Runner Job, which takes none.
+func (s *session) freeFor(task bool) int {
+	if task {
+		return 1
+	}
+	return s.free()
+}
+
 func (s *session) has(engine catalog.Engine) bool {
 	_, ok := s.engines[string(engine)]
 	return ok || engine == ""

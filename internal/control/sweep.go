@@ -190,7 +190,7 @@ func (c *Control) endOne(ctx context.Context, org, id string, now time.Time) err
 func dueEvent(j *work.Job, now time.Time) work.Event {
 	over := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
 	switch {
-	case j.HoldsSlot() && over(j.LeaseUntil):
+	case j.HasLease() && over(j.LeaseUntil):
 		return work.LeaseLost{Attempt: j.Attempt, Reason: "nothing was heard of its instance for too long"}
 	case j.Status == work.Interrupted && over(j.RecoverUntil):
 		return work.RecoveryOver{}

@@ -109,7 +109,7 @@ func (q *queue) entryReason(f *fleet, b *bucket, e *entry, now time.Time) (work.
 // candidates gives the Runners that suit a Job and are assigned to its Module.
 func (f *fleet) candidates(b *bucket, e *entry) []catalog.Runner {
 	return slices.DeleteFunc(f.runnersFor(b), func(r catalog.Runner) bool {
-		return !f.rights.Assigned(r, e.place) || !f.mayMatch(b, r)
+		return !e.task && !f.rights.Assigned(r, e.place) || !f.mayMatch(b, r)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // holdsPlace is work.Job.HoldsSlot as SQL.
-const holdsPlace = "phase = 1 AND runner_id <> '' AND status IN ('claimed', 'running', 'canceling')"
+const holdsPlace = "phase = 1 AND runner_id <> '' AND status IN ('claimed', 'running', 'canceling') AND kind <> 'runner'"
 
 // What is asked of Jobs under way. ofOrg hides the Organization from SQLite's choice of an index: having no statistics, it would take one
 // over all the Jobs that the Organization ever had.

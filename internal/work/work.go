@@ -366,8 +366,12 @@ func (j *Job) Plan() *PlanSummary {
 	return nil
 }
 
-// HoldsSlot tells whether the Job takes a place of its Instance's capacity.
-func (j *Job) HoldsSlot() bool {
+// HoldsSlot tells whether the Job takes a place of its Instance's capacity. Runner Jobs take none: they are what makes places, and wait for
+// the Server's own Steps besides.
+func (j *Job) HoldsSlot() bool { return j.HasLease() && j.Kind != RunnerJob }
+
+// HasLease tells whether the Job is lost when nothing is heard of its Instance.
+func (j *Job) HasLease() bool {
 	return !j.IsRun() && (j.Status == Claimed || j.Status == Running || j.Status == Canceling)
 }
 
