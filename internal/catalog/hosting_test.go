@@ -236,3 +236,22 @@ func TestHostingNamesWhatIsThere(t *testing.T) {
 		t.Errorf("a Runner that another goes through, hosted: %v", err)
 	}
 }
+
+func TestHostingNamesItsIdentity(t *testing.T) {
+	const runner = "kind: Runner\nname: cloud\nhosting: {launcher: ecs, cloud_identity: aws}\n"
+	const identity = "---\nkind: CloudIdentity\nname: aws\nprovider: aws\n"
+	for text, want := range map[string]string{
+		runner:            `hosting.cloud_identity: there is no CloudIdentity "aws"`,
+		runner + identity: "hosting.region: is missing: launcher ecs wants one, and the cloud identity",
+		runner + identity + "region: eu-central-1\n": "",
+	} {
+		_, err := catalog.Plan(catalog.Snapshot{}, mustParse(t, text))
+		said := ""
+		if err != nil {
+			said = details(err)
+		}
+		if (want == "") != (said == "") || !strings.Contains(said, want) {
+			t.Errorf("%q, want %q of\n%s", said, want, text)
+		}
+	}
+}
