@@ -25,7 +25,9 @@ import (
 	"legwork/internal/bus"
 	"legwork/internal/catalog"
 	"legwork/internal/control/hooks"
+	"legwork/internal/control/releases"
 	"legwork/internal/fault"
+	"legwork/internal/release"
 	"legwork/internal/store"
 	"legwork/internal/work"
 )
@@ -98,6 +100,9 @@ type Config struct {
 	Limits   Limits
 	Webhooks WebhookSettings
 
+	// ReleaseKeys are trusted to sign releases.
+	ReleaseKeys release.Keys
+
 	// UncoveredLocal gives Nodes that no Runner covers to the Local Runner.
 	UncoveredLocal bool
 
@@ -133,6 +138,8 @@ type Control struct {
 	outbox         *outbox
 	archiver       *archiver
 	hooks          *hooks.Hooks
+	releases       *releases.Releases
+	released       func(ctx context.Context, version string) // what follows from a new stable release; nil: nothing
 	stats          counters
 	census         census
 	versions       versions
@@ -179,6 +186,7 @@ func New(cfg Config) *Control {
 	c.outbox = newOutbox()
 	c.archiver = newArchiver(c)
 	c.hooks = hooks.New(hookHost{c}, c.store, c.log, c.server, cfg.Webhooks)
+	c.releases = releases.New(releaseHost{c}, c.store, c.blobs, c.log, cfg.ReleaseKeys)
 	return c
 }
 

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"legwork/internal/catalog"
@@ -30,17 +29,6 @@ type Demand struct {
 	Starting  int // launched, not online yet
 	Places    int // of all that are online and do not drain
 	Desired   int // of a hosted Runner: Instances that should be there; else those that the Jobs want
-}
-
-// Release is a release that was published, as it is shown.
-type Release struct {
-	Version     string
-	Channel     release.Channel
-	Notes       string // Markdown
-	Assets      []release.Asset
-	State       string // draft, published, withdrawn
-	PublishedAt time.Time
-	PublishedBy string
 }
 
 // RunnerVersion is how the program of a Runner stands to the newest release.
@@ -91,39 +79,4 @@ func (c *Control) Demands(ctx context.Context) ([]Demand, error) { return nil, e
 // RunnerVersions gives, by Runner id, how their programs stand to the newest release.
 func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[string]RunnerVersion, error) {
 	return map[string]RunnerVersion{}, nil
-}
-
-// Releases lists what was published, newest first; drafts and what was withdrawn for who may administer.
-func (c *Control) Releases(ctx context.Context, actor catalog.Actor) ([]Release, error) {
-	return nil, nil
-}
-
-// DraftRelease begins a release with its signed manifest.
-func (c *Control) DraftRelease(ctx context.Context, actor catalog.Actor, manifest, signature []byte) (Release, error) {
-	return Release{}, errHostedSoon
-}
-
-// PutReleaseAsset stores one asset of a draft; its size and digest must be those of the manifest.
-func (c *Control) PutReleaseAsset(ctx context.Context, actor catalog.Actor, version, name string, body io.Reader) error {
-	return errHostedSoon
-}
-
-// PublishRelease publishes a draft all assets of which are there.
-func (c *Control) PublishRelease(ctx context.Context, actor catalog.Actor, version string) (Release, error) {
-	return Release{}, errHostedSoon
-}
-
-// WithdrawRelease has nobody update to a release any more.
-func (c *Control) WithdrawRelease(ctx context.Context, actor catalog.Actor, version string) (Release, error) {
-	return Release{}, errHostedSoon
-}
-
-// OpenReleaseAsset opens an asset of a published release, for whoever asks: it is signed, and no secret. "latest" stands for the newest stable version.
-func (c *Control) OpenReleaseAsset(ctx context.Context, version, name string) (io.ReadCloser, release.Asset, error) {
-	return nil, release.Asset{}, errHostedSoon
-}
-
-// ReleaseManifest gives the signed manifest of a published release, for whoever asks.
-func (c *Control) ReleaseManifest(ctx context.Context, version string) (manifest, signature []byte, err error) {
-	return nil, nil, errHostedSoon
 }
