@@ -44,8 +44,8 @@ func (s *session) explain(err error) error {
 	if !errors.As(err, &api) {
 		return s.unanswered(err, operation)
 	}
-	said := clip(api.ErrorMessage())
-	switch code := api.ErrorCode(); {
+	said, code := clip(api.ErrorMessage()), api.ErrorCode()
+	switch {
 	case slices.Contains(deniedCodes, code):
 		return denied(operation, api.ErrorMessage()).WithCause(err)
 	case slices.Contains(unknownCodes, code):

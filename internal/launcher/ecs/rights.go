@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 )
 
 // right is some actions on one resource.
@@ -40,16 +40,32 @@ func (s *session) rights(partition, account string) []right {
 		all = append(all, right{[]string{"ecs:CreateCluster"}, "*"}, right{[]string{"ecs:DescribeClusters", "ecs:DeleteCluster", "ecs:TagResource"}, of("ecs", "cluster/"+s.base())})
 	}
 	if len(s.options.SecurityGroups) == 0 {
-		all = append(all, right{[]string{"ec2:CreateSecurityGroup", "ec2:CreateTags"}, of("ec2", "security-group/*")})
+		all = append(all, right{[]string{"ec2:CreateSecurityGroup", "ec2:DeleteSecurityGroup", "ec2:CreateTags"}, of("ec2", "security-group/*")})
 	}
 	role := []string{"iam:GetRole", "iam:CreateRole", "iam:TagRole", "iam:DeleteRole", "iam:ListRolePolicies", "iam:ListAttachedRolePolicies", "iam:PassRole"}
 	if s.options.TaskRole == "" {
 		all = append(all, right{role, of("iam", "role"+rolePath+s.taskRole())})
+	} else {
+		all = append(all, right{[]string{"iam:PassRole"}, s.options.TaskRole})
 	}
 	if s.options.ExecutionRole == "" {
 		all = append(all, right{append(slices.Clone(role), "iam:GetRolePolicy", "iam:PutRolePolicy", "iam:DeleteRolePolicy"), of("iam", "role"+rolePath+s.executionRole())})
+	} else {
+		all = append(all, right{[]string{"iam:PassRole"}, s.options.ExecutionRole})
 	}
 	return all
+}
+
+// circumstances are what the conditions of deploy/aws/launcher-policy.json ask for, as they are when the calls are made.
+func (s *session) circumstances() []types.ContextEntry {
+	var entries []types.ContextEntry
+	for key, value := range map[string]string{
+		"iam:PassedToService": "ecs-tasks.amazonaws.com", "ec2:CreateAction": "CreateSecurityGroup",
+		"aws:ResourceTag/" + launcher.TagOwner: s.tags[launcher.TagOwner],
+	} {
+		entries = append(entries, types.ContextEntry{ContextKeyName: &key, ContextKeyType: types.ContextKeyTypeEnumString, ContextKeyValues: []string{value}})
+	}
+	return entries
 }
 
 // mayAll asks IAM whether the caller may do everything, and says what came of it. What is missing is one fault that names it all. That
@@ -100,10 +116,7 @@ func (s *session) principal(ctx context.Context, caller arn.ARN) (string, error)
 
 // simulate gives the actions that the policies of a principal do not allow on a resource.
 func (s *session) simulate(ctx context.Context, source string, r right) (denied []string, err error) {
-	in := &iam.SimulatePrincipalPolicyInput{PolicySourceArn: &source, ActionNames: r.actions, ResourceArns: []string{r.resource},
-		ContextEntries: []types.ContextEntry{{
-			ContextKeyName: aws.String("iam:PassedToService"), ContextKeyType: types.ContextKeyTypeEnumString, ContextKeyValues: []string{"ecs-tasks.amazonaws.com"},
-		}}}
+	in := &iam.SimulatePrincipalPolicyInput{PolicySourceArn: &source, ActionNames: r.actions, ResourceArns: []string{r.resource}, ContextEntries: s.circumstances()}
 	pages := iam.NewSimulatePrincipalPolicyPaginator(s.iam, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
