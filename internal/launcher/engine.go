@@ -31,6 +31,8 @@ type assignment struct {
 	CAFile  string          `json:"ca_file,omitzero"` // Host.CAFile
 	Keys    []string        `json:"keys,omitempty"`   // Host.Keys
 	Version string          `json:"version"`          // Host.Version
+
+	Settings json.RawMessage `json:"settings,omitempty"` // Host.Settings
 }
 
 // outcome is what the process leaves.
@@ -79,7 +81,7 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 		return engine.Command{}, false, fault.New(fault.Invalid, "step_unknown", "a launcher has no step %.40s", step).
 			WithHint("the Server and this Runner may be of versions that do not fit: upgrade the older one")
 	}
-	a := assignment{Step: step, Task: bare(w.Spec.Task), Result: resultPath(w, step), Dir: e.host.Dir, CAFile: e.host.CAFile, Keys: e.host.Keys, Version: e.host.Version}
+	a := assignment{Step: step, Task: bare(w.Spec.Task), Result: resultPath(w, step), Dir: e.host.Dir, CAFile: e.host.CAFile, Keys: e.host.Keys, Version: e.host.Version, Settings: e.host.Settings}
 	if a.Task.Hosting.Exec != nil && w.Spec.Script != nil {
 		script := *w.Spec.Script // that was looked at
 		a.Task.Hosting.Exec = &script

@@ -24,6 +24,7 @@ package launcher
 
 import (
 	"context"
+	"encoding/json"
 
 	"legwork/internal/catalog"
 	"legwork/internal/work"
@@ -60,6 +61,8 @@ type Host struct {
 	CAFile  string       // PEM, trusted besides the host's authorities when the Server is asked; may be empty
 	Keys    []string     // public keys that releases are signed with, besides the built-in ones
 	Say     func(string) // takes a line for the log of the Step; never nil
+	// Settings is a file of settings, JSON, for Runners that are started on this host: what its owner lets a Server do. Empty: none.
+	Settings json.RawMessage
 }
 
 // New makes a launcher. It touches nothing.
