@@ -25,6 +25,7 @@ import (
 	"legwork/internal/control"
 	"legwork/internal/fault"
 	"legwork/internal/process"
+	"legwork/internal/release"
 	"legwork/internal/store"
 	"legwork/internal/web"
 )
@@ -112,8 +113,13 @@ func (s *server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.closers = append(s.closers, s.blobs.Close)
+	keys, err := release.Trusted(settings.ReleaseKeys)
+	if err != nil {
+		return err
+	}
 	s.control = control.New(control.Config{
-		Store: s.store, Bus: s.bus, Blobs: s.blobs, Sealer: s.access.Sealer(), ServerID: id, Log: log.With(categoryKey, "control"),
+		ReleaseKeys: keys,
+		Store:       s.store, Bus: s.bus, Blobs: s.blobs, Sealer: s.access.Sealer(), ServerID: id, Log: log.With(categoryKey, "control"),
 		Limits: control.Limits{
 			Lease: time.Duration(settings.Lease), Heartbeat: time.Duration(settings.Heartbeat),
 			Stall: orNone(settings.StallTimeout), Recovery: orNone(settings.RecoveryWindow),

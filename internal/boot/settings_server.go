@@ -13,6 +13,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/control"
+	"legwork/internal/release"
 	"legwork/internal/work"
 )
 
@@ -83,6 +84,10 @@ type ServerSettings struct {
 	WebhookRepeat catalog.Duration `json:"webhook_repeat"`
 	// When true, webhooks do not reach loopback and private networks. Link-local addresses are never reached.
 	WebhookDenyPrivate bool `json:"webhook_deny_private"`
+
+	// Public keys of minisign that are trusted to sign releases of this program, besides those that are built in: the lines that begin
+	// with RW.
+	ReleaseKeys []string `json:"release_keys" jsonschema:"maxItems=50"`
 
 	// A shared secret of at least 16 characters with which any number of Runners may register themselves. Tokens of `legwork
 	// runner token create` are safer: they expire. Empty: none.
@@ -177,6 +182,9 @@ func (s *ServerSettings) checkPlaces(h *host, problem report) {
 		oneOfSchemes(NewSecret(strings.TrimSpace(one)), "nats_url", problem, "nats", "tls")
 	}
 	s.checkBlobs(h, problem)
+	if _, err := release.Trusted(s.ReleaseKeys); err != nil {
+		problem("release_keys", "cannot be used: %s", err)
+	}
 	if n := len(s.RunnerRegistrationToken.Reveal()); n > 0 && (n < minRegistrationToken || n > maxRegistrationToken) {
 		problem("runner_registration_token", "must have %d to %d characters: whoever guesses it has a Runner", minRegistrationToken, maxRegistrationToken)
 	}

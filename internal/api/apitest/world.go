@@ -20,7 +20,9 @@ import (
 	"legwork/internal/bus"
 	"legwork/internal/catalog"
 	"legwork/internal/control"
+	"legwork/internal/release"
 	"legwork/internal/store"
+	"legwork/internal/wire"
 )
 
 // Patience is how long something may take that has to happen.
@@ -38,6 +40,8 @@ type World struct {
 	HTTP    *httptest.Server
 	Client  *api.Client // of the admin
 	Log     *Log
+
+	Says func(hello *wire.Hello) // nil, or what Instances that connect from now on say otherwise
 }
 
 // Start runs a Server until the end of the test. change may adjust the options of its face.
@@ -58,7 +62,12 @@ func Start(t *testing.T, change ...func(*api.Options)) *World {
 	t.Cleanup(func() { w.Must(blobs.Close()) })
 	w.Access, err = access.New(ctx, w.Store, access.Settings{Dir: w.Dir}, log)
 	w.Must(err)
-	w.Control = control.New(control.Config{Store: w.Store, Bus: hints, Blobs: blobs, Sealer: w.Access.Sealer(), Log: log})
+	public, private, err := release.GenerateKey("")
+	w.Must(err)
+	w.ReleaseKey = private
+	keys, err := release.Trusted([]string{string(public)})
+	w.Must(err)
+	w.Control = control.New(control.Config{ReleaseKeys: keys, Store: w.Store, Bus: hints, Blobs: blobs, Sealer: w.Access.Sealer(), Log: log})
 	var parts sync.WaitGroup
 	for _, run := range []func(context.Context) error{w.Control.Run, w.Access.Run} {
 		parts.Go(func() {
