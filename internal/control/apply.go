@@ -26,6 +26,7 @@ type moved struct {
 	spec     *work.Spec         // for the first Step, when it is at hand
 	round    *work.Round        // for the Step of a Part, when it is at hand
 	at       time.Time          // of the transaction
+	more     []moved            // that followed from it in the same transaction
 	to       *session           // that claimed it: a later one of the same Instance was told at its hello what became of the Job
 }
 
@@ -65,7 +66,9 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 			return moved{job: job}, false, err
 		}
 	}
-	return moved{job: &next, before: job, event: event, effects: effects, order: c.order.Add(1), at: tx.Now()}, true, nil
+	m = moved{job: &next, before: job, event: event, effects: effects, order: c.order.Add(1), at: tx.Now()}
+	m.more, err = c.endUpdates(tx, &next)
+	return m, err == nil, err
 }
 
 func (c *Control) save(tx *store.Tx, job *work.Job, event work.Event) error {
@@ -210,6 +213,9 @@ func (c *Control) publish(tx *store.Tx, org, kind, subject string, data any) err
 func (c *Control) carryOut(all ...moved) {
 	orgs := map[string]bool{}
 	for _, m := range all {
+		if len(m.more) > 0 { // before the lane of m is free
+			c.carryOut(m.more...)
+		}
 		c.queue.observe(m)
 		c.supersede(m)
 		if m.job.IsRun() {

@@ -121,14 +121,15 @@ func (c *Control) refresh(ctx context.Context, org, id string) {
 	}
 }
 
-// brokenPart ends a Part that can never be bound, because of what only its owner can set right: a Secret that is not there.
+// brokenPart ends a Part, or a Runner Job, that can never be bound, because of what only its owner can set right: a Secret that is not there, a
+// release that was withdrawn.
 func (c *Control) brokenPart(ctx context.Context, org, id string, why error) bool {
 	f := fault.Of(why)
 	if f == nil || f.Kind != fault.Conflict && f.Kind != fault.Invalid {
 		return false
 	}
 	j, err := c.jobByID(ctx, org, id)
-	if err != nil || !j.IsPart() {
+	if err != nil || !j.IsPart() && j.Kind != work.RunnerJob {
 		return false
 	}
 	c.cannotRun(ctx, org, id, why)

@@ -126,7 +126,9 @@ type Control struct {
 	startRun       func(ctx context.Context, run scheduledRun, claim claimDue) error
 	startDiscovery func(ctx context.Context, source catalog.NodeSource, claim claimDue) error
 	found          foundNodes
-	firing         firing
+	// Queues the update of a hosted Runner, by its id, to a release; empty: the newest.
+	updateHosted func(ctx context.Context, actor catalog.Actor, runner, version string) (*work.Job, error)
+	firing       firing
 
 	order     atomic.Uint64 // numbers transitions, taken while their Job is locked
 	sessions  *registry

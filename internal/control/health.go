@@ -154,6 +154,7 @@ type versions struct {
 	mu     sync.Mutex
 	said   map[string]string    // by Runner
 	sole   map[string]string    // the one version that all Instances of a Runner had, by Runner
+	told   map[string]string    // the release that Instances were told of
 	looked map[string]time.Time // by Runner; it may be ahead: somebody waits to look then
 }
 

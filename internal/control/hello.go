@@ -210,7 +210,8 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 	g.was = instance.SessionID
 	instance.KeyHash, instance.Version, instance.OS, instance.Arch = s.keyHash, hello.Version, hello.OS, hello.Arch
 	instance.Capability, instance.Capacity = hello.Capability, s.capacity
-	instance.Engines, instance.Labels = hello.Engines, hello.Labels
+	instance.Engines, instance.Labels, instance.Updates = hello.Engines, hello.Labels, updatesOf(hello)
+	s.updates = instance.Updates
 	instance.SessionID, instance.ServerID, instance.Connected, instance.LastSeen = s.id, c.server, true, tx.Now()
 	instance.Offline, instance.Leaving, instance.Stalled = false, hello.Draining, false
 	if err := tx.PutInstance(&instance); err != nil {
@@ -408,7 +409,10 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 		c.leaving(s)
 	}
 	s.tellDisabled(g.disabled)
-	c.background(func(ctx context.Context) { c.checkVersions(ctx, s) })
+	c.background(func(ctx context.Context) {
+		c.checkVersions(ctx, s)
+		c.tellRelease(ctx, s)
+	})
 }
 
 // leave ends a Session: the Instance is gone from here, its Jobs keep their Lease.

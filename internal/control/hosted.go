@@ -47,17 +47,6 @@ func (c *Control) DeployRunner(ctx context.Context, actor catalog.Actor, runner 
 	return nil, errHostedSoon
 }
 
-// UpgradeRunner queues the Jobs that take a Runner to a release; empty: the newest stable one. A hosted Runner has one Job, a self-hosted one
-// a Job for each Instance that is outdated, which are done one after the other. Jobs that are queued or under way are given in their place.
-func (c *Control) UpgradeRunner(ctx context.Context, actor catalog.Actor, runner, version string) ([]*work.Job, error) {
-	return nil, errHostedSoon
-}
-
-// UpgradeRunners does UpgradeRunner for every outdated Runner. skipped says, by Runner, why one was left out.
-func (c *Control) UpgradeRunners(ctx context.Context, actor catalog.Actor) (jobs []*work.Job, skipped map[string]string, err error) {
-	return nil, nil, errHostedSoon
-}
-
 // RemoveRunner queues the Job that drains a hosted Runner, takes down all that was launched for it, and deletes its record.
 func (c *Control) RemoveRunner(ctx context.Context, actor catalog.Actor, runner string) (*work.Job, error) {
 	return nil, errHostedSoon
@@ -75,8 +64,3 @@ func (c *Control) DemandOf(ctx context.Context, actor catalog.Actor, runner stri
 
 // Demands gives the demand of every Runner of all Organizations, for metrics.
 func (c *Control) Demands(ctx context.Context) ([]Demand, error) { return nil, errHostedSoon }
-
-// RunnerVersions gives, by Runner id, how their programs stand to the newest release.
-func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[string]RunnerVersion, error) {
-	return map[string]RunnerVersion{}, nil
-}

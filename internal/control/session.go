@@ -30,6 +30,7 @@ type session struct {
 	instanceID, instance string // record and its name
 	keyHash              []byte
 	version              string
+	updates              string // release.Consent
 	capacity             int
 	engines              map[string]string
 	labels               map[string]string // its own, beside those of its Runner

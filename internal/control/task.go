@@ -14,6 +14,10 @@ func (c *Control) taskSpec(tx *store.Tx, j *work.Job) (*work.Spec, error) {
 	}
 	spec := makeSpec(j, catalog.Module{ModuleSpec: s.Module}, nil)
 	spec.Module, spec.NodeSource, spec.Where = j.Runbook, s.NodeSource, s.Where
+	if s.Release != "" {
+		spec.Task, err = c.installTask(tx, j, s)
+		return spec, err
+	}
 	if s.NodeSource != nil {
 		spec.Source = s.NodeSource.Source
 	}

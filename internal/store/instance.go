@@ -19,7 +19,8 @@ type Instance struct {
 	SessionID                          string // of the living or last Session
 	ServerID                           string // that holds it
 	Connected                          bool
-	Offline                            bool // it left, or was silent for too long
+	Offline                            bool   // it left, or was silent for too long
+	Updates                            string // release.Consent of its host's owner; empty where its program cannot be replaced
 	LastSeen                           time.Time
 	CreatedAt                          time.Time
 }
@@ -34,6 +35,7 @@ type instanceDoc struct {
 	Engines    map[string]string `json:"engines,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Draining   bool              `json:"draining,omitempty"`
+	Updates    string            `json:"updates,omitempty"`
 }
 
 const selectInstance = `SELECT id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc,
@@ -53,7 +55,7 @@ func scanInstance(r row) (i Instance, err error) {
 	}
 	i.LastSeen, i.CreatedAt = moment(seen), moment(created)
 	i.Version, i.OS, i.Arch, i.Capability, i.Capacity = d.Version, d.OS, d.Arch, d.Capability, d.Capacity
-	i.Engines, i.Labels, i.Draining = d.Engines, d.Labels, d.Draining
+	i.Engines, i.Labels, i.Draining, i.Updates = d.Engines, d.Labels, d.Draining, d.Updates
 	return i, nil
 }
 
@@ -147,7 +149,7 @@ func (tx *Tx) DeleteInstance(org, id string) error {
 func (tx *Tx) PutInstance(i *Instance) error {
 	doc, err := document(instanceDoc{
 		Version: i.Version, OS: i.OS, Arch: i.Arch, Capability: i.Capability, Capacity: i.Capacity,
-		Engines: i.Engines, Labels: i.Labels, Draining: i.Draining,
+		Engines: i.Engines, Labels: i.Labels, Draining: i.Draining, Updates: i.Updates,
 	})
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ type JobSnapshot struct {
 	Plan       *runbook.Plan           `json:"plan,omitempty"`
 	Run        *RunSnapshot            `json:"run,omitempty"`
 	NodeSource *catalog.NodeSourceSpec `json:"node_source,omitempty"` // of a discovery Job
+	Release    string                  `json:"release,omitempty"`     // of an update of a self-hosted Runner: the version
 	SourceID   string                  `json:"source_id,omitempty"`   // likewise
 	Where      string                  `json:"where,omitempty"`       // of a Job that lists where Secrets can be had: a reference, see internal/reference.List
 	Task       *TaskSnapshot           `json:"task,omitempty"`        // of a Runner Job

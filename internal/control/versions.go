@@ -1,0 +1,223 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/release"
+	"legwork/internal/store"
+	"legwork/internal/wire"
+	"legwork/internal/work"
+)
+
+// newest are the newest published releases, by channel; a channel without one has none.
+type newest map[release.Channel]string
+
+func newestReleases(tx *store.Tx) (newest, error) {
+	n := newest{}
+	for _, channel := range []release.Channel{release.Stable, release.Candidate} {
+		all, err := tx.PublishedVersions(string(channel))
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 {
+			n[channel] = slices.MaxFunc(all, release.Compare)
+		}
+	}
+	return n, nil
+}
+
+// follows gives the release that a program of a version goes to next: the newest stable one, and of candidates the newest only where it is one
+// itself. It may be empty, or not newer.
+func (n newest) follows(version string) string {
+	stable, candidate := n[release.Stable], n[release.Candidate]
+	if channel, err := release.ChannelOf(version); err == nil && channel == release.Candidate && release.Compare(candidate, stable) > 0 {
+		return candidate
+	}
+	return stable
+}
+
+// publishedRelease gives a release that is published. Its faults are "release_not_found" and "release_withdrawn".
+func publishedRelease(tx *store.Tx, version string) (store.Release, error) {
+	canonical, err := release.Canonical(version)
+	if err != nil {
+		return store.Release{}, err
+	}
+	v, err := tx.Release(canonical)
+	if err == nil && v.State != store.ReleasePublished {
+		err = fault.New(fault.Conflict, "release_not_published", "release %s is %s", canonical, v.State).WithHint("see: legwork release list")
+	}
+	return v, err
+}
+
+// releaseFor gives the release that the Instances of a Runner are to go to: the one that is named, or the newest that follows from what they
+// are.
+func releaseFor(tx *store.Tx, instances []store.Instance, version string) (to string, m release.Manifest, err error) {
+	if version == "" {
+		n, err := newestReleases(tx)
+		if err != nil {
+			return "", m, err
+		}
+		if version = n.follows(sole(instances)); version == "" {
+			return "", m, fault.New(fault.Conflict, "release_not_found", "no release is published here").
+				WithHint("publish one: legwork release publish")
+		}
+	}
+	v, err := publishedRelease(tx, version)
+	if err != nil {
+		return "", m, err
+	}
+	m, err = release.Parse(v.Manifest)
+	return v.Version, m, err
+}
+
+// sole gives the version that stands for a Runner: the oldest release among its Instances that are online, of all that are known if none is.
+// Programs that are no releases (built by hand, or between releases) count where there are no others: nobody can tell how old they are.
+func sole(instances []store.Instance) string {
+	online := slices.DeleteFunc(slices.Clone(instances), func(i store.Instance) bool { return !i.Connected })
+	if len(online) == 0 {
+		online = instances
+	}
+	oldest := ""
+	for _, i := range online {
+		_, err := release.Canonical(i.Version)
+		_, other := release.Canonical(oldest)
+		if oldest == "" || err == nil && (other != nil || release.Compare(i.Version, oldest) < 0) {
+			oldest = i.Version
+		}
+	}
+	return oldest
+}
+
+// RunnerVersions gives, by Runner id, how their programs stand to the newest release. A program whose version is no release's is never outdated:
+// nobody can tell. Nor is one whose Runner is not known by any Instance.
+func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[string]RunnerVersion, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (map[string]RunnerVersion, error) {
+		n, err := newestReleases(tx)
+		if err != nil {
+			return nil, err
+		}
+		runners, err := tx.Runners(actor.OrganizationID)
+		if err != nil {
+			return nil, err
+		}
+		all, err := tx.Instances(actor.OrganizationID, "")
+		if err != nil {
+			return nil, err
+		}
+		of := map[string][]store.Instance{}
+		for _, i := range all {
+			of[i.RunnerID] = append(of[i.RunnerID], i)
+		}
+		views := map[string]RunnerVersion{}
+		for _, r := range runners {
+			v := RunnerVersion{Version: sole(of[r.ID])}
+			v.Newest = n.follows(v.Version)
+			v.Outdated = release.Newer(v.Newest, v.Version)
+			if r.Hosting == nil {
+				v.Consent = leastConsent(of[r.ID])
+			}
+			if v.Updating, err = updating(tx, r); err != nil {
+				return nil, err
+			}
+			views[r.ID] = v
+		}
+		return views, nil
+	})
+}
+
+// updating gives the update Job of a Runner that is under way, or else the first that waits.
+func updating(tx *store.Tx, r catalog.Runner) (*work.Job, error) {
+	for _, lane := range []string{updateLane(r.ID), "runner:" + r.ID} {
+		open, err := tx.OpenInLane(r.OrganizationID, lane)
+		if err != nil {
+			return nil, err
+		}
+		open = slices.DeleteFunc(open, func(j *work.Job) bool { return j.Action != work.Update })
+		if len(open) > 0 {
+			return slices.MaxFunc(open, func(a, b *work.Job) int {
+				switch {
+				case a.Status.Bound() == b.Status.Bound():
+					return int(b.Number - a.Number)
+				case a.Status.Bound():
+					return 1
+				}
+				return -1
+			}), nil
+		}
+	}
+	return nil, nil
+}
+
+// leastConsent gives the least of the consents of Instances that are online, of all that are known if none is. One that cannot be updated
+// consents to nothing.
+func leastConsent(instances []store.Instance) release.Consent {
+	ranks := []release.Consent{release.Off, release.Notify, release.Patch, release.Minor}
+	least := -1
+	connected := slices.ContainsFunc(instances, func(i store.Instance) bool { return i.Connected })
+	for _, i := range instances {
+		if i.Connected || !connected {
+			rank := max(slices.Index(ranks, release.Consent(i.Updates)), 0)
+			if least < 0 || rank < least {
+				least = rank
+			}
+		}
+	}
+	if least < 0 {
+		return ""
+	}
+	return ranks[least]
+}
+
+// tellRelease has an Instance write into its log, once, that there is a newer release.
+func (c *Control) tellRelease(ctx context.Context, s *session) {
+	if s.updates == "" || s.updates == string(release.Off) {
+		return
+	}
+	var n newest
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		n, err = newestReleases(tx)
+		return err
+	})
+	to := ""
+	if err == nil {
+		to = n.follows(s.version)
+	}
+	if !release.Newer(to, s.version) || !c.versions.tellsRelease(s.instanceID, to) {
+		return
+	}
+	how := "install it on this host, or set Runner.updates to patch or minor there"
+	if release.Consent(s.updates).Allows(s.version, to) == nil {
+		how = "legwork runner update " + s.runner
+	}
+	s.send(&wire.Notice{Text: fmt.Sprintf("release %s is published, and this Runner is %s: %s", to, s.version, how)})
+}
+
+// tellReleases does tellRelease for every Instance connected here: a release was published.
+func (c *Control) tellReleases() {
+	c.background(func(ctx context.Context) {
+		for _, s := range c.sessions.all() {
+			c.tellRelease(ctx, s)
+		}
+	})
+}
+
+// toldMost bounds the Instances of which it is remembered what they were told.
+const toldMost = 100_000
+
+// tellsRelease tells whether an Instance was not told of a release yet.
+func (v *versions) tellsRelease(instanceID, version string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.told[instanceID] == version {
+		return false
+	}
+	if v.told == nil || len(v.told) >= toldMost {
+		v.told = map[string]string{}
+	}
+	v.told[instanceID] = version
+	return true
+}
