@@ -67,7 +67,7 @@ const LivePath = "/-/live"
 
 // isStream tells whether a request's answer may last as long as it likes.
 func isStream(r *http.Request) bool {
-	return r.URL.Path == hubPath || r.URL.Path == prefix+"/events" || r.URL.Path == LivePath ||
+	return r.URL.Path == hubPath || r.URL.Path == prefix+"/events" || r.URL.Path == LivePath || isReleaseFile(r) ||
 		strings.HasSuffix(r.URL.Path, "/logs") && (wantsStream(r) || strings.Contains(r.Header.Get("Accept"), plainType))
 }
 

@@ -127,6 +127,7 @@ func (s *Server) register(mux *http.ServeMux) []byte {
 	s.registerEvents(h)
 	s.registerAudit(h)
 	s.registerLoad(h)
+	s.registerReleases(h)
 	describePlain(h.OpenAPI())
 	spec, err := json.Marshal(h.OpenAPI())
 	if err != nil {
@@ -162,6 +163,7 @@ func (s *Server) registerPlain(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", s.metricsHandler())
+	s.registerReleaseFiles(mux)
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {

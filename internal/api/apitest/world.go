@@ -41,6 +41,8 @@ type World struct {
 	Client  *api.Client // of the admin
 	Log     *Log
 
+	ReleaseKey []byte // private, of minisign: releases that it signs are trusted
+
 	Says func(hello *wire.Hello) // nil, or what Instances that connect from now on say otherwise
 }
 

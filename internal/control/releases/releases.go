@@ -75,8 +75,8 @@ func keyOf(version string, a release.Asset) string { return "releases/" + versio
 // administrators lets pass who may administer the installation.
 func administrators(tx *store.Tx, actor catalog.Actor) error {
 	all, err := tx.Organizations()
-	if err != nil {
-		return err
+	if err != nil || len(all) == 0 {
+		return err // without an Organization there is no Actor
 	}
 	first := slices.MinFunc(all, func(a, b catalog.Organization) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	if first.ID != actor.OrganizationID {
@@ -168,8 +168,8 @@ func (r *Releases) tell(tx *store.Tx, actor catalog.Actor, action, kind string, 
 
 // unknown gives the missing of a release a hint.
 func unknown(err error) error {
-	if f := fault.Of(err); f.Code == "release_not_found" {
-		return f.WithHint("`legwork release list` shows which there are")
+	if fault.Code(err) == "release_not_found" {
+		return fault.Of(err).WithHint("`legwork release list` shows which there are")
 	}
 	return err
 }
