@@ -8,51 +8,62 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"legwork/internal/catalog"
+	"legwork/internal/fault"
 )
 
 // metrics are what /metrics shows, in a registry of their own.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
+	demands  *demands
+	asked    chan struct{} // holds one for each answer under way
 }
+
+// mostAsked is how many at once may ask for metrics.
+const mostAsked = 4
 
 func newMetrics(o Options) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(), asked: make(chan struct{}, mostAsked),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "legwork_http_request_duration_seconds", Help: "Time of answering HTTP requests, streams excepted.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 		}, []string{"method", "resource", "status"}),
+	}
+	if o.Control != nil { // the description of the API is had without
+		m.demands = &demands{read: o.Control.Demands}
 	}
 	m.registry.MustRegister(m.requests, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &stateCollector{o})
 	return m
 }
 
-// metricsHandler answers /metrics, which tells much about an Organization: it needs a token that may read, unless it is public.
+// metricsHandler answers /metrics, which tells much about an Organization: it needs a token that may read, unless it is public. With
+// a token the Runners of its Organization alone are shown.
 func (s *Server) metricsHandler() http.Handler {
-	show := s.metrics.handler()
-	if s.MetricsPublic {
-		return show
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		actor, err := s.Access.Authenticate(r.Context(), bearer(r))
-		if err == nil {
-			err = actor.Need(catalog.Read)
+		org := ""
+		if !s.MetricsPublic {
+			actor, err := s.Access.Authenticate(r.Context(), bearer(r))
+			if err == nil {
+				err = actor.Need(catalog.Read)
+			}
+			if err != nil {
+				s.writeProblem(w, r, err)
+				return
+			}
+			org = actor.OrganizationID
 		}
-		if err != nil {
-			s.writeProblem(w, r, err)
-			return
+		select {
+		case s.metrics.asked <- struct{}{}:
+			defer func() { <-s.metrics.asked }()
+			s.metrics.show(w, r, org)
+		default:
+			s.writeProblem(w, r, fault.New(fault.Unavailable, "metrics_busy", "the metrics are asked for %d times at once already", mostAsked).WithHint("try again"))
 		}
-		show.ServeHTTP(w, r)
 	})
-}
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
 // observe notes a request by the resource it asked for: the first part of its path, of those that exist.
