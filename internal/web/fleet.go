@@ -14,16 +14,39 @@ import (
 type runnerView struct {
 	control.RunnerView
 	used, capacity int // places of the Instances that are there
+
+	versions control.RunnerVersion
+	demand   *control.Demand // of a hosted Runner, where it was asked for
 }
 
 // fleet gives the Runners by name, with how they are.
 func (v *visit) fleet() ([]runnerView, error) {
 	runners, err := v.Control.RunnerViews(v.ctx, v.actor)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := v.Control.RunnerVersions(v.ctx, v.actor)
 	views := make([]runnerView, len(runners))
 	for i, r := range runners {
 		views[i] = viewOf(r)
+		views[i].versions = versions[r.ID]
 	}
 	return views, err
+}
+
+// fillDemand asks what is wanted of the hosted ones among some Runners.
+func (v *visit) fillDemand(runners []runnerView) error {
+	for i, r := range runners {
+		if r.Hosting == nil {
+			continue
+		}
+		d, err := v.Control.DemandOf(v.ctx, v.actor, r.ID)
+		if err != nil {
+			return err
+		}
+		runners[i].demand = &d
+	}
+	return nil
 }
 
 func viewOf(r control.RunnerView) runnerView {
@@ -87,7 +110,7 @@ func (r runnerView) otherVersion(server string) bool {
 }
 
 // reserved are the names below /runners that are no Runners: one that is named so is addressed by its id.
-var reserved = []string{"new", "tokens"}
+var reserved = []string{"new", "tokens", "update"}
 
 // runnerPath gives the address of a Runner's page, or of something below it.
 func runnerPath(r catalog.Runner, below ...string) string {
@@ -109,10 +132,21 @@ func (r runnerView) resumable() bool {
 
 // kind says whose machines the Runner's are.
 func (r runnerView) kind() string {
+	if r.Hosting != nil {
+		return "hosted, " + launcherWord(r.Hosting.Launcher)
+	}
 	if r.Lifetime == catalog.Ephemeral {
 		return "self-hosted, ephemeral"
 	}
 	return "self-hosted"
+}
+
+// region says where a Runner's Instances are, as far as it is known: as it is hosted, else by its label.
+func (r runnerView) region() string {
+	if r.Hosting != nil && r.Hosting.Region != "" {
+		return r.Hosting.Region
+	}
+	return r.Labels["region"]
 }
 
 // link gives the address of a page when there is such a page, else "". What the pattern has in braces is replaced in order.

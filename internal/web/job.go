@@ -58,7 +58,13 @@ func loadJob(v *visit) (content, error) {
 	return c, nil
 }
 
-func (p jobView) title() string { return "#" + number(p.job.Number) + " " + jobWord(p.job) }
+func (p jobView) title() string {
+	title := "#" + number(p.job.Number) + " " + jobWord(p.job)
+	if p.job.Kind == work.RunnerJob {
+		title += " " + p.job.Runbook
+	}
+	return title
+}
 
 func (p jobView) path(rest string) string { return "/jobs/" + number(p.job.Number) + rest }
 
@@ -182,6 +188,8 @@ func (p jobView) advice() advice {
 		return advice{text: "It needs outputs that another Module's apply is about to make.", link: "/jobs?state=under-way", linkTitle: "See what is under way"}
 	case work.WaitMaintenance:
 		return advice{text: "No Job begins while there is maintenance.", command: "legwork maintenance off"}
+	case work.WaitStarting:
+		return advice{text: "It begins as soon as that Instance is online.", link: p.startingPath(), linkTitle: "See what is started"}
 	case work.WaitRefused:
 		return with("The Runner decides last what it executes: look at its own settings.", "")
 	}
@@ -196,6 +204,14 @@ func holderPath(j *work.Job) string {
 		return "/jobs/" + found[1]
 	}
 	return "/jobs?state=under-way&module=" + j.Module
+}
+
+// startingPath gives the way to the Job that starts the Instance which a Job waits for, else to the Runners.
+func (p jobView) startingPath() string {
+	if found := jobNumber.FindStringSubmatch(p.job.Wait.Text); found != nil {
+		return "/jobs/" + found[1]
+	}
+	return "/runners"
 }
 
 // tookWord says what the time of a Job is that is shown.

@@ -46,11 +46,13 @@ var jobStates = []struct {
 // jobTimes are the filters of time: how long ago a Job was created at most.
 var jobTimes = []option{{value: "1h", title: "The last hour"}, {value: "24h", title: "The last day"}, {value: "168h", title: "The last week"}, {value: "720h", title: "The last 30 days"}}
 
-// The first moduleActions are actions of Module Jobs, the others kinds of Jobs.
+// The first theActions are actions, the others kinds of Jobs.
 var jobActions = []option{{value: "plan", title: "plan"}, {value: "apply", title: "apply"}, {value: "destroy", title: "destroy"}, {value: "run", title: "run"},
-	{value: string(work.RunbookJob), title: "runbook"}, {value: string(work.CommandJob), title: "command"}, {value: string(work.DiscoveryJob), title: "discovery"}, {value: string(work.SecretsJob), title: "secret paths"}}
+	{value: string(work.Deploy), title: "deploy"}, {value: string(work.Update), title: "update"}, {value: string(work.Remove), title: "remove"},
+	{value: string(work.Launch), title: "launch"}, {value: string(work.Tidy), title: "tidy"},
+	{value: string(work.RunnerJob), title: "of Runners"}, {value: string(work.RunbookJob), title: "runbook"}, {value: string(work.CommandJob), title: "command"}, {value: string(work.DiscoveryJob), title: "discovery"}, {value: string(work.SecretsJob), title: "secret paths"}}
 
-const moduleActions = 4
+const theActions = 9
 
 func loadJobs(v *visit) (content, error) {
 	p := jobsView{visit: v, search: v.query("q"), wrong: map[string]string{}}
@@ -85,9 +87,11 @@ func (p *jobsView) filter() (control.JobFilter, error) {
 	if f.Action != "" && !slices.ContainsFunc(jobActions, func(o option) bool { return o.value == string(f.Action) }) {
 		p.wrong["action"] = "there is no such action"
 	}
-	if i := slices.IndexFunc(jobActions, func(o option) bool { return o.value == string(f.Action) }); i >= moduleActions {
+	if i := slices.IndexFunc(jobActions, func(o option) bool { return o.value == string(f.Action) }); i >= theActions {
 		f.Kind, f.Action = work.Kind(f.Action), ""
 	}
+	_, noNumber := strconv.ParseInt(strings.TrimPrefix(f.Search, "#"), 10, 64)
+	f.WithoutChores = f.Kind == "" && f.Action != work.Launch && f.Action != work.Tidy && noNumber != nil
 	f.Statuses = statusesOf(p.query("state"))
 	if p.query("state") != "" && len(f.Statuses) == 0 {
 		p.wrong["state"] = "there is no such state"

@@ -183,6 +183,7 @@ var navigation = []navEntry{
 	{path: "/runbooks", title: "Runbooks", icon: "runbook"},
 	{path: "/jobs", title: "Jobs", icon: "job"},
 	{path: "/secrets", title: "Secrets", icon: "key"},
+	{path: "/cloud-identities", title: "Cloud identities", icon: "cloud"},
 	{path: "/audit", title: "Audit", icon: "audit", need: catalog.Administer, gap: true},
 	{path: "/users", title: "Users", icon: "users", need: catalog.Administer},
 }
@@ -203,6 +204,7 @@ func (w *Web) allPages() []page {
 	pages = append(pages, modulesPage(), stackPage(), namespacePage(), modulePage())
 	pages = append(pages, nodesPage(), nodePage(), nodeSourcesPage(), nodeSourcePage(), runbooksPage(), runbookPage())
 	pages = append(pages, secretsPage(), secretPage(), secretPathsPage())
+	pages = append(pages, cloudIdentitiesPage(), releasesPage())
 	pages = append(pages, allRunnerPages()...)
 	if w.Components {
 		pages = append(pages, componentsPage())
@@ -218,6 +220,8 @@ func (w *Web) allSheets() []sheet {
 	sheets = append(sheets, sourceSheets()...)
 	sheets = append(sheets, runSheet(), retryFailedSheet())
 	sheets = append(sheets, secretSheets()...)
+	sheets = append(sheets, cloudIdentitySheets()...)
+	sheets = append(sheets, releaseNotesSheet(), withdrawReleaseSheet())
 	sheets = append(sheets, allRunnerSheets()...)
 	if w.Components {
 		sheets = append(sheets, componentsSheet())

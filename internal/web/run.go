@@ -166,6 +166,8 @@ func (v *visit) subjectPath(j *work.Job) string {
 		return "/runbooks/" + j.Runbook
 	case j.Kind == work.DiscoveryJob && j.Runbook != "":
 		return "/node-sources/" + j.Runbook
+	case j.Kind == work.RunnerJob && j.Runbook != "":
+		return runnerPath(catalog.Runner{RunnerSpec: catalog.RunnerSpec{Name: j.Runbook}})
 	case j.Module != "" && v.link("/modules/{path...}") != "":
 		return "/modules/" + j.Module
 	}

@@ -27,6 +27,7 @@ type runnerDetail struct {
 	webhook     control.WebhookView
 	jobs        []*work.Job
 	load        loadHistory
+	hosted      *hostedState // nil: it is self-hosted
 }
 
 const (
@@ -43,6 +44,12 @@ func loadRunner(v *visit) (content, error) {
 	if d.runnerView, err = v.runner(v.request.PathValue("runner")); err != nil {
 		return content{}, err
 	}
+	if d.hosted, err = v.hostedState(d.runnerView); err != nil {
+		return content{}, err
+	}
+	if d.hosted != nil {
+		d.demand = &d.hosted.demand
+	}
 	if d.assignments, err = v.Control.Assignments(v.ctx, v.actor, d.ID); err != nil {
 		return content{}, err
 	}
@@ -56,7 +63,7 @@ func loadRunner(v *visit) (content, error) {
 			return content{}, err
 		}
 	}
-	if d.jobs, err = v.Control.Jobs(v.ctx, v.actor, control.JobFilter{RunnerID: d.ID, Limit: mostRunnerJobs}); err != nil {
+	if d.jobs, err = v.Control.Jobs(v.ctx, v.actor, control.JobFilter{RunnerID: d.ID, WithoutChores: true, Limit: mostRunnerJobs}); err != nil {
 		return content{}, err
 	}
 	if d.load, err = v.loadHistory(d.ID); err != nil {
@@ -88,7 +95,13 @@ func (d runnerDetail) about() func(control.Event) bool {
 // runner gives a Runner, by id or name, with how it is.
 func (v *visit) runner(idOrName string) (runnerView, error) {
 	r, err := v.Control.RunnerView(v.ctx, v.actor, idOrName)
-	return viewOf(r), err
+	if err != nil {
+		return runnerView{}, err
+	}
+	versions, err := v.Control.RunnerVersions(v.ctx, v.actor)
+	view := viewOf(r)
+	view.versions = versions[r.ID]
+	return view, err
 }
 
 func (d runnerDetail) parts() []part {
@@ -96,7 +109,8 @@ func (d runnerDetail) parts() []part {
 	for _, i := range first(d.Instances, mostInstances) {
 		instances = append(instances, part{id: "instance-" + i.ID, body: instanceRow(d.visit, d.runnerView, i)})
 	}
-	return []part{
+	parts := d.hostedParts()
+	return append(parts, []part{
 		{id: "runner-head", body: runnerHead(d)},
 		{id: "runner-condition", body: runnerCondition(d)},
 		{id: "instances", body: instanceRows(d), rows: instances},
@@ -106,6 +120,21 @@ func (d runnerDetail) parts() []part {
 		{id: "assignments", body: assignmentLines(d)},
 		{id: "credentials", body: credentialLines(d)},
 		{id: "webhook", body: webhookState(d)},
+	}...)
+}
+
+// hostedParts are those that a hosted Runner alone has.
+func (d runnerDetail) hostedParts() []part {
+	if d.hosted == nil {
+		return nil
+	}
+	rows := []part{}
+	for _, l := range first(d.hosted.ledger, mostLaunches) {
+		rows = append(rows, part{id: "launch-" + l.ID, body: ledgerRow(d.visit, l, d.hosted.numbers[l.JobID])})
+	}
+	return []part{
+		{id: "runner-demand", body: demandFigures(d.hosted.demand)}, {id: "ledger", body: ledgerRows(d.visit, d.runnerView, d.hosted), rows: rows},
+		{id: "runner-hosting", body: hostingFacts(d.runnerView)},
 	}
 }
 

@@ -37,6 +37,7 @@ type confirmation struct {
 	instance            string // id, when it is about the Jobs of one alone
 	jobs                string // what happens to the Jobs under way, when there are some
 	choice              *input // a box to tick
+	field               *input // to fill in
 
 	underWay []*work.Job
 }
@@ -136,12 +137,25 @@ func (v *visit) setDisabled(r runnerView, disabled bool) error {
 func removeRunnerSheet() sheet {
 	return ofRunner("remove",
 		func(v *visit, r runnerView, f form) (sheetContent, error) {
+			if r.Hosting != nil {
+				return v.confirm(r, f, confirmation{title: "Remove " + r.Name + "?", button: "Remove the Runner", tone: "danger",
+					says: []string{"A Job drains it, ends its Instances, deletes what was made for it where they ran, and then its record. What it did stays in the history of Jobs.",
+						"It is refused while a Module names the Runner."},
+					jobs: "They finish there first."})
+			}
 			return v.confirm(r, f, confirmation{title: "Remove " + r.Name + "?", button: "Remove the Runner", tone: "danger",
 				says: []string{"Its record goes, with its credentials, Assignments and Instances, and its processes are turned away. What they did stays in the history of Jobs.",
 					"It is refused while a Module names the Runner or a Job is under way there."},
 				jobs: "It has to be over first: drain the Runner and wait, or cancel it."})
 		},
 		func(v *visit, r runnerView, _ form) (outcome, error) {
+			if r.Hosting != nil {
+				j, err := v.Control.RemoveRunner(v.ctx, v.actor, r.ID)
+				if err != nil {
+					return outcome{}, err
+				}
+				return v.afterJobs(r, []*work.Job{j}, "The removal of "+r.Name), nil
+			}
 			err := v.Control.DeleteRunner(v.ctx, v.actor, r.ID)
 			return outcome{next: "/runners", note: r.Name + " is removed."}, err
 		})

@@ -12,17 +12,17 @@ import (
 
 // allRunnerPages lists the pages about Runners, and allRunnerSheets their forms.
 func allRunnerPages() []page {
-	return []page{runnersPage(), runnerPage(), arrivalPage(), runnerTokensPage()}
+	return []page{runnersPage(), runnerPage(), arrivalPage(), deploymentPage(), runnerTokensPage()}
 }
 
 func allRunnerSheets() []sheet {
-	return []sheet{addRunnerSheet(), editRunnerSheet(), assignSheet(), unassignSheet(), drainRunnerSheet(), resumeRunnerSheet(), disableRunnerSheet(),
+	return []sheet{addRunnerSheet(), addHostedSheet(), editHostingSheet(), deployRunnerSheet(), updateRunnerSheet(), updateAllSheet(), editRunnerSheet(), assignSheet(), unassignSheet(), drainRunnerSheet(), resumeRunnerSheet(), disableRunnerSheet(),
 		enableRunnerSheet(), removeRunnerSheet(), rotateCredentialSheet(), drainInstanceSheet(), resumeInstanceSheet(), removeInstanceSheet(),
 		newCredentialSheet(), deleteCredentialSheet(), testWebhookSheet(), rotateWebhookSheet(), webhookSecretSheet(), newTokenSheet(), revokeTokenSheet()}
 }
 
 func runnersPage() page {
-	return page{path: "/runners", nav: "/runners", kinds: []string{"runner.", "job."}, every: 10 * time.Second, load: loadRunners}
+	return page{path: "/runners", nav: "/runners", kinds: []string{"runner.", "job.", "release."}, every: 10 * time.Second, load: loadRunners}
 }
 
 // runnersView is the page of Runners.
@@ -38,7 +38,10 @@ type runnersView struct {
 	open   []string // names of the Runners whose Instances are shown
 	search string
 	active []*work.Job
-	others []runnerView // those of another version than this Server
+	others []runnerView // those of another version than this Server, while no release is published
+
+	outdated int    // Runners of older releases than the newest
+	newest   string // release, "" while none is published
 }
 
 var runnerTabs = []work.RunnerStatus{work.StatusOnline, work.StatusOffline, work.StatusDraining}
@@ -60,8 +63,12 @@ func loadRunners(v *visit) (content, error) {
 		return content{}, err
 	}
 	page.narrow(fleet)
+	if err := v.fillDemand(page.shown); err != nil {
+		return content{}, err
+	}
+	page.outdated, page.newest = outdated(fleet)
 	for _, r := range fleet {
-		if r.otherVersion(v.Version) {
+		if page.newest == "" && r.otherVersion(v.Version) {
 			page.others = append(page.others, r)
 		}
 	}
@@ -80,6 +87,7 @@ func loadRunners(v *visit) (content, error) {
 	c.parts = []part{
 		{id: "runner-filters", body: filterTabs("runner-filters", "Status", page.tabs)},
 		{id: "runner-versions", body: versionsNote(page)},
+		{id: "runner-updates", body: updateAlert(page)},
 		{id: "runners", body: runnerRows(page), rows: rows},
 		{id: "runner-pages", body: runnerPages(page)},
 		{id: "active-count", body: activeCount(page)},

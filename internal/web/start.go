@@ -30,7 +30,8 @@ type startValues struct {
 	Name, Object                       string // of the Runner; of what stands for it in a cluster
 	Server                             string // URL
 	ID, Organization, ClientID, Secret string
-	Multiple                           bool // Instances
+	Multiple                           bool   // Instances
+	Install                            string // command that installs the program, "" where no release is published
 }
 
 // startCommand is one way to start a Runner.
@@ -59,8 +60,12 @@ func startText(file string, v startValues) string {
 
 // startValuesOf gives what the commands for a Runner are filled with.
 func (v *visit) startValuesOf(made control.NewRunner) startValues {
+	install, err := v.installCommand()
+	if err != nil {
+		v.Log.Warn("how the program is installed is not shown", "error", err) // the secret is, which cannot be had again
+	}
 	return startValues{Name: made.Runner.Name, Object: objectName(made.Runner.Name), Server: v.serverURL(), ID: made.Runner.ID, Organization: made.OrganizationID,
-		ClientID: made.ClientID, Secret: made.ClientSecret, Multiple: made.Runner.AllowMultipleInstances}
+		ClientID: made.ClientID, Secret: made.ClientSecret, Multiple: made.Runner.AllowMultipleInstances, Install: install}
 }
 
 // objectName makes of a name one that a cluster takes.

@@ -115,6 +115,9 @@ func (t *timeline) addStep(j *work.Job, s work.Step) {
 	if !s.StartedAt.IsZero() || s.Status == work.StepSent {
 		row.where = j.Binding
 	}
+	if row.where != nil && s.Kind.Own() {
+		row.where = &work.Binding{Instance: "the Server"}
+	}
 	if !s.StartedAt.IsZero() && s.FinishedAt.IsZero() {
 		row.to, row.open = t.end, !j.Status.Terminal()
 	}

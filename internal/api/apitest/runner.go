@@ -80,8 +80,12 @@ func (w *World) Connect(made api.CreatedRunner, behavior Behavior) *Runner {
 	conn, err := wire.Dial(ctx, wire.DialConfig{URL: w.URL, Token: token.Value, HTTPClient: http.DefaultClient,
 		OrganizationID: made.OrganizationID, RunnerID: made.ID, Instance: "i-1"})
 	w.Must(err)
-	w.Must(conn.Send(&wire.Hello{Capability: wire.Capability, Version: "test", Instance: "i-1", Key: "key of the instance i-1", OS: "linux", Arch: "amd64",
-		Engines: map[string]string{"script": "1", "opentofu": "1.12.6", "runbook": "1", "discovery": "1"}, Capacity: 4}))
+	hello := &wire.Hello{Capability: wire.Capability, Version: "test", Instance: "i-1", Key: "key of the instance i-1", OS: "linux", Arch: "amd64",
+		Engines: map[string]string{"script": "1", "opentofu": "1.12.6", "runbook": "1", "discovery": "1"}, Capacity: 4}
+	if w.Says != nil {
+		w.Says(hello)
+	}
+	w.Must(conn.Send(hello))
 	_, err = conn.Receive(ctx)
 	w.Must(err)
 	r := &Runner{Created: made, world: w, conn: conn, behavior: behavior, specs: map[string]*work.Spec{}, cancels: map[string]context.CancelFunc{}}
