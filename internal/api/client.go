@@ -129,6 +129,11 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 
 // send makes a request and gives a successful answer; any other one is an error.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, header http.Header, content io.Reader) (*http.Response, error) {
+	return c.sendSized(ctx, method, path, query, header, content, 0)
+}
+
+// sendSized is send of a content whose size is known; 0: the library finds out.
+func (c *Client) sendSized(ctx context.Context, method, path string, query url.Values, header http.Header, content io.Reader, size int64) (*http.Response, error) {
 	target := c.base + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -136,6 +141,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	req, err := http.NewRequestWithContext(ctx, method, target, content)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "request_invalid", "the request cannot be made").WithCause(err)
+	}
+	if size > 0 {
+		req.ContentLength = size
 	}
 	req.Header = header
 	req.Header.Set("User-Agent", c.agent)

@@ -158,10 +158,11 @@ func (a *arriving) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// PutReleaseAsset sends one asset of a draft.
-func (c *Client) PutReleaseAsset(ctx context.Context, version, name string, content io.Reader) error {
+// PutReleaseAsset sends one asset of a draft, of so many bytes. It takes as long as it takes.
+func (c *Client) PutReleaseAsset(ctx context.Context, version, name string, size int64, content io.Reader) error {
 	path := prefix + releasePath + url.PathEscape(version) + "/assets/" + url.PathEscape(name)
-	resp, err := c.send(ctx, http.MethodPut, path, nil, http.Header{"Content-Type": {"application/octet-stream"}}, content)
+	header := http.Header{"Content-Type": {"application/octet-stream"}}
+	resp, err := c.sendSized(ctx, http.MethodPut, path, nil, header, content, size)
 	if err != nil {
 		return err
 	}

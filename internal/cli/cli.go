@@ -137,7 +137,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.token, "token-file", "", "file that holds the token (LEGWORK_TOKEN_FILE, or the token itself in LEGWORK_TOKEN)")
 	flags.StringVar(&a.caFile, "ca-file", "", "PEM file of certificate authorities to trust besides those of the host (LEGWORK_CA_FILE)")
 	root.AddCommand(a.serverCommand(), a.runnerCommand(), a.devCommand(), a.userCommand(), a.principalCommand(), a.auditCommand(), a.loadCommand(), a.assignmentCommand(), a.manifestCommand(), a.stackCommand(),
-		a.namespaceCommand(), a.moduleCommand(), a.outputCommand(), a.nodeCommand(), a.nodeSourceCommand(), a.runbookCommand(), a.execCommand(), a.jobCommand(), a.secretCommand(), a.cloudIdentityCommand(), a.maintenanceCommand(), a.schemaCommand(), a.versionCommand())
+		a.namespaceCommand(), a.moduleCommand(), a.outputCommand(), a.nodeCommand(), a.nodeSourceCommand(), a.runbookCommand(), a.execCommand(), a.jobCommand(), a.secretCommand(), a.cloudIdentityCommand(), a.maintenanceCommand(), a.releaseCommand(), a.schemaCommand(), a.versionCommand())
 	return root
 }
 

@@ -8,6 +8,7 @@ import (
 	"legwork/internal/control/releases"
 	"legwork/internal/release"
 	"legwork/internal/store"
+	"legwork/internal/work"
 )
 
 // Release is a release of the program as it is shown.
@@ -68,4 +69,9 @@ func (h releaseHost) Published(ctx context.Context, version string) {
 	if h.c.released != nil {
 		h.c.released(ctx, version)
 	}
+}
+
+// releaseRef gives a published release as an Instance gets it; empty or "latest": the newest stable one.
+func (c *Control) releaseRef(tx *store.Tx, version string) (*work.ReleaseRef, error) {
+	return c.releases.Ref(tx, version)
 }
