@@ -133,6 +133,9 @@ func ParseSecretPath(path string) (name string, scope Scope, err error) {
 	return name, scope, err
 }
 
+// IsReference tells whether a text stands for a value elsewhere, such as ${vault:path#key}.
+func IsReference(text string) bool { return referenceForm.MatchString(text) }
+
 var referenceForm = regexp.MustCompile(`^\$\{(` + strings.Join(ReferenceSchemes, "|") + `):[^\s].*\}$`)
 
 // Check tells what is wrong with a Secret as it was declared, all at once, as a fault.Invalid.

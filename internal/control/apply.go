@@ -106,6 +106,16 @@ func (c *Control) applyAs(ctx context.Context, org, id string, event work.Event,
 			return nil
 		}
 		all = []moved{m}
+		if _, approved := event.(work.ApprovedBy); approved {
+			lost, err := c.anewIfGone(tx, m.job)
+			if err != nil {
+				return err
+			}
+			for _, n := range lost {
+				after = n.job
+			}
+			all = append(all, lost...)
+		}
 		if m.job.IsRun() { // what is due then is seen by who caused it
 			more, err := c.takeTurns(tx, m.job)
 			for _, n := range more {
@@ -231,6 +241,7 @@ func (c *Control) carryOut(all ...moved) {
 	for org := range orgs {
 		c.signal(org)
 	}
+	c.hosting.Poke()
 }
 
 func (c *Control) effect(m moved, e work.Effect) {

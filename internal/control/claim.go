@@ -25,6 +25,7 @@ func (c *Control) claim(ctx context.Context, s *session, ref wire.Ref, offered t
 	}
 	s.adopt(m.job, nil, true)
 	c.stats.claims.Add(1)
+	c.begins.note(s.runnerID, m.at, m.job)
 	c.carryOut(m)
 	c.queue.settle(ref.Job, s)
 }
@@ -57,6 +58,9 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 		}
 		if err == nil {
 			err = c.noteSecretsUsed(tx, m.job, module, spec)
+		}
+		if err == nil {
+			err = c.hosting.Claimed(tx, m.job, spec)
 		}
 		return err
 	})

@@ -25,6 +25,7 @@ import (
 	"legwork/internal/bus"
 	"legwork/internal/catalog"
 	"legwork/internal/control/hooks"
+	"legwork/internal/control/hosting"
 	"legwork/internal/control/releases"
 	"legwork/internal/fault"
 	"legwork/internal/release"
@@ -103,6 +104,11 @@ type Config struct {
 	// ReleaseKeys are trusted to sign releases.
 	ReleaseKeys release.Keys
 
+	// ServerURL gives the URL that processes connect to which launchers start, BootstrapToken what one registers with, by the id of its
+	// launch. Nil: there are no such processes.
+	ServerURL      func() string
+	BootstrapToken func(launchID string) string
+
 	// UncoveredLocal gives Nodes that no Runner covers to the Local Runner.
 	UncoveredLocal bool
 
@@ -141,6 +147,8 @@ type Control struct {
 	archiver       *archiver
 	hooks          *hooks.Hooks
 	releases       *releases.Releases
+	hosting        *hosting.Hosting
+	begins         begins
 	released       func(ctx context.Context, version string) // what follows from a new stable release; nil: nothing
 	stats          counters
 	census         census
@@ -188,6 +196,8 @@ func New(cfg Config) *Control {
 	c.outbox = newOutbox()
 	c.archiver = newArchiver(c)
 	c.hooks = hooks.New(hookHost{c}, c.store, c.log, c.server, cfg.Webhooks)
+	c.hosting = hosting.New(hostingHost{c}, c.store, c.log, hosting.Settings{ServerURL: cfg.ServerURL, Token: cfg.BootstrapToken})
+	c.updateHosted = c.updateLaunched
 	c.releases = releases.New(releaseHost{c}, c.store, c.blobs, c.log, cfg.ReleaseKeys)
 	return c
 }
@@ -206,7 +216,7 @@ func (c *Control) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.archiver.run, c.hooks.Run, c.retireLoop, c.forgetLoop, c.sampleLoop} {
+	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.archiver.run, c.hooks.Run, c.hosting.Run, c.retireLoop, c.forgetLoop, c.sampleLoop} {
 		parts.Go(func() { part(ctx) })
 	}
 	<-ctx.Done()

@@ -62,6 +62,7 @@ func mayDeclare(actor catalog.Actor, m catalog.Manifest, dryRun bool) error {
 func (c *Control) redeclared(org string) {
 	c.queue.stale(org)
 	c.tellRunners(org)
+	c.hosting.Redeclared()
 	c.hint(subjectCatalog, eventHint{c.from(), org})
 	c.signal(org)
 }

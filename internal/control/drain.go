@@ -129,7 +129,7 @@ func (c *Control) tellDrain(drain bool, instanceIDs ...string) {
 		if s := c.sessions.ofInstance(id); s != nil {
 			c.queue.tell(s, drain)
 		} else {
-			c.hint(subjectInstance, drainHint{c.from(), id, drain})
+			c.hint(subjectInstance, drainHint{origin: c.from(), Instance: id, Drain: drain})
 		}
 	}
 }

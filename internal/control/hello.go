@@ -409,6 +409,7 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 		c.leaving(s)
 	}
 	s.tellDisabled(g.disabled)
+	c.hosting.Poke()
 	c.background(func(ctx context.Context) {
 		c.checkVersions(ctx, s)
 		c.tellRelease(ctx, s)
@@ -442,6 +443,7 @@ func (c *Control) leave(s *session) {
 	}
 	close(s.over)
 	c.signal(s.org)
+	c.hosting.Poke()
 }
 
 // stateFor gives the state of a Runner for a hello, locked where the hello may change it or a new Instance depends on it. It is locked

@@ -68,6 +68,7 @@ type drainHint struct {
 	origin
 	Instance string `json:"i"`
 	Drain    bool   `json:"d"`
+	Leave    bool   `json:"e,omitempty"` // its process shall end
 }
 
 type runnerHint struct {
@@ -125,7 +126,7 @@ func (c *Control) listen() (stop func(), err error) {
 		subjectCatalog:  taking(c, func(h eventHint) { c.takeRedeclared(h.Org) }),
 		subjectReplaced: taking(c, func(h replacedHint) { c.takeReplaced(h) }),
 		subjectRunner:   taking(c, func(h runnerHint) { c.disconnect(h.Runner) }),
-		subjectInstance: taking(c, func(h drainHint) { c.queue.tell(c.sessions.ofInstance(h.Instance), h.Drain) }),
+		subjectInstance: taking(c, func(h drainHint) { c.takeDrain(h) }),
 	} {
 		cancel, err := c.bus.Subscribe(subject, func(_ string, data []byte) { take(data) })
 		if err != nil {
@@ -152,6 +153,7 @@ func taking[H interface{ sender() string }](c *Control, fn func(H)) func([]byte)
 // takeJob takes in that another Server moved a Job.
 func (c *Control) takeJob(h jobHint) {
 	c.queue.elsewhere(h)
+	c.hosting.Poke()
 	if h.Status.Terminal() {
 		c.tails.ended(h.Job)
 	}
@@ -200,6 +202,17 @@ func (q *queue) elsewhere(h jobHint) {
 func (c *Control) takeRedeclared(org string) {
 	c.queue.stale(org)
 	c.tellRunners(org)
+	c.hosting.Redeclared()
+}
+
+// takeDrain tells an Instance what another Server was told about it.
+func (c *Control) takeDrain(h drainHint) {
+	s := c.sessions.ofInstance(h.Instance)
+	if h.Leave && s != nil {
+		c.queue.dismiss(s)
+		return
+	}
+	c.queue.tell(s, h.Drain)
 }
 
 // takeReplaced closes a Session whose Instance went to another Server.

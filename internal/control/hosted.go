@@ -40,27 +40,46 @@ type RunnerVersion struct {
 	Updating *work.Job       // the update Job under way or queued
 }
 
-var errHostedSoon = fault.New(fault.Unsupported, "not_built", "this is not built yet")
-
 // DeployRunner queues the Job that deploys a hosted Runner, by id or name, or gives the one under way.
 func (c *Control) DeployRunner(ctx context.Context, actor catalog.Actor, runner string) (*work.Job, error) {
-	return nil, errHostedSoon
+	if err := c.refuseWhileDraining(); err != nil {
+		return nil, err
+	}
+	return c.hosting.Deploy(ctx, actor, runner)
 }
 
 // RemoveRunner queues the Job that drains a hosted Runner, takes down all that was launched for it, and deletes its record.
 func (c *Control) RemoveRunner(ctx context.Context, actor catalog.Actor, runner string) (*work.Job, error) {
-	return nil, errHostedSoon
+	if err := c.refuseWhileDraining(); err != nil {
+		return nil, err
+	}
+	return c.hosting.Remove(ctx, actor, runner)
 }
 
-// Launches gives the ledger of a hosted Runner, newest first.
+// updateLaunched queues the Job that has the Instances of a hosted Runner give way to those of a release; empty: the newest stable one.
+func (c *Control) updateLaunched(ctx context.Context, actor catalog.Actor, runner, version string) (*work.Job, error) {
+	if version == "" {
+		err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+			version, err = c.releases.Newest(tx, release.Stable)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if version == "" {
+			return nil, fault.New(fault.NotFound, "release_not_found", "no stable release is published").WithHint("see: legwork release list")
+		}
+	}
+	return c.hosting.Update(ctx, actor, runner, version)
+}
+
+// Launches gives the ledger of a hosted Runner, newest first. limit is at most 1000, 0 = 100.
 func (c *Control) Launches(ctx context.Context, actor catalog.Actor, runner string, limit int) ([]Launch, error) {
-	return nil, errHostedSoon
+	return read(ctx, c, actor, func(tx *store.Tx) ([]Launch, error) {
+		r, err := tx.Runner(actor.OrganizationID, runner)
+		if err != nil {
+			return nil, unknownRunner(err, runner)
+		}
+		return tx.Launches(r.OrganizationID, r.ID, limit)
+	})
 }
-
-// DemandOf gives the demand of a Runner, by id or name.
-func (c *Control) DemandOf(ctx context.Context, actor catalog.Actor, runner string) (Demand, error) {
-	return Demand{}, errHostedSoon
-}
-
-// Demands gives the demand of every Runner of all Organizations, for metrics.
-func (c *Control) Demands(ctx context.Context) ([]Demand, error) { return nil, errHostedSoon }

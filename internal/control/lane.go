@@ -458,6 +458,9 @@ func (l *lane) recordResult(tx *store.Tx, j *work.Job, a act, ready map[int]prep
 		if err := l.s.c.keepSecretPaths(tx, j, a.finished.Result); err != nil {
 			return j, err
 		}
+		if err := l.s.c.hosting.Result(tx, j, a.step, a.finished.Result); err != nil {
+			return j, err
+		}
 	}
 	h.results = append(h.results, a.step)
 	return j, nil

@@ -52,6 +52,7 @@ type entry struct {
 	attempt         int       // of the last Binding
 	wait            work.Wait // as it is stored
 	added           time.Time // to this picture
+	queuedAt        time.Time // zero: not known yet
 
 	loaded    bool           // the fields below are set
 	place     catalog.Module // identity alone: what Assigned looks at
@@ -187,7 +188,7 @@ func (q *queue) add(j *work.Job, snapshot *store.JobSnapshot) {
 	if e.part, e.task = j.IsPart(), j.Kind == work.RunnerJob; e.module == "" {
 		e.module = j.Runbook
 	}
-	e.attempt, e.wait = j.Attempt, j.Wait
+	e.attempt, e.wait, e.queuedAt = j.Attempt, j.Wait, j.QueuedAt
 	if snapshot != nil && !e.loaded {
 		q.describe(e, *snapshot)
 	}

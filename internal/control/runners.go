@@ -86,6 +86,11 @@ func (c *Control) CreateRunner(ctx context.Context, actor catalog.Actor, spec ca
 // putRunner stores a Runner record. One that names no Service principal keeps the one it has; a new one gets one of its own,
 // which nobody can log in as before it gets a secret.
 func (c *Control) putRunner(tx *store.Tx, org string, r *catalog.Runner, spec catalog.RunnerSpec) error {
+	if r.ID != "" && r.Hosting != nil && spec.Hosting == nil {
+		if err := notLaunched(tx, *r); err != nil {
+			return err
+		}
+	}
 	url := r.Webhook
 	was, own := r.ServicePrincipalID, r.RunnerSpec.ServicePrincipalID == ""
 	switch given := spec.ServicePrincipalID; {
@@ -357,6 +362,9 @@ func deleteRunner(tx *store.Tx, r catalog.Runner) error {
 		return err
 	}
 	if err := idle(tx, r); err != nil {
+		return err
+	}
+	if err := notLaunched(tx, r); err != nil {
 		return err
 	}
 	if err := tx.DeleteRunner(r.OrganizationID, r.ID); err != nil {

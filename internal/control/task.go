@@ -6,7 +6,7 @@ import (
 	"legwork/internal/work"
 )
 
-// taskSpec says what an Instance needs for a Job that is no Module's and no Part: one that asks a Node source, or lists where Secrets are.
+// taskSpec says what an Instance needs for a Job that is no Module's and no Part: one that asks a Node source, lists where Secrets are, or is done by a launcher.
 func (c *Control) taskSpec(tx *store.Tx, j *work.Job) (*work.Spec, error) {
 	s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
 	if err != nil {
@@ -17,6 +17,9 @@ func (c *Control) taskSpec(tx *store.Tx, j *work.Job) (*work.Spec, error) {
 	if s.Release != "" {
 		spec.Task, err = c.installTask(tx, j, s)
 		return spec, err
+	}
+	if s.Task != nil {
+		return spec, c.hosting.Spec(tx, j, s, spec)
 	}
 	if s.NodeSource != nil {
 		spec.Source = s.NodeSource.Source

@@ -186,9 +186,15 @@ func (q *queue) runnersReason(f *fleet, b *bucket, runners []catalog.Runner) (wo
 		}
 	}
 	eligible, wait := work.Eligible(need, append(all, here...))
+	if hosted, ok := q.c.hostedReason(runners, wait); ok && !b.task {
+		return hosted, true
+	}
 	if len(eligible) == 0 {
 		return wait, true
 	}
 	_, wait = work.Eligible(need, here)
+	if hosted, ok := q.c.hostedReason(runners, wait); ok && !b.task {
+		return hosted, true
+	}
 	return wait, wait.Code == work.WaitBusy || wait.Code == work.WaitRunnerFull
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/work"
 )
 
 // LaunchState is where an Instance is that was launched.
@@ -222,4 +223,14 @@ func (tx *Tx) QueuedAmong(ids []string) (map[string]bool, error) {
 		ids = ids[n:]
 	}
 	return waiting, nil
+}
+
+// LaunchNamed finds the Launch of an Instance by its name, locked until the end of an Update; ok is false where there is none.
+func (tx *Tx) LaunchNamed(org, runnerID, name string) (l Launch, ok bool, err error) {
+	return find(tx, scanLaunch, selectLaunch+" WHERE runner_id = $1 AND name = $2 AND org = $3"+tx.forUpdate(), runnerID, name, org)
+}
+
+// BoundTasks gives the Runner Jobs of an Organization that are bound, oldest first.
+func (tx *Tx) BoundTasks(org string) ([]*work.Job, error) {
+	return list(tx, scanJob, selectJob+" WHERE org = $1 AND phase = 1 AND kind = 'runner' ORDER BY number", org)
 }

@@ -23,3 +23,6 @@ CREATE TABLE hosting (
 	FOREIGN KEY (org, runner_id) REFERENCES runners (org, id) ON DELETE CASCADE
 );
 CREATE INDEX hosting_of_org ON hosting (org, runner_id);
+
+-- Runner Jobs under way: what the Server has to do about them is looked for all the time.
+CREATE INDEX jobs_of_hosting ON jobs (org, number) WHERE phase = 1 AND kind = 'runner';

@@ -1,0 +1,346 @@
+package hosting
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/launcher"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// by is who queues the Jobs that nobody asked for.
+const by = "legwork"
+
+func jobLane(runnerID string) string  { return "runner:" + runnerID }
+func tidyLane(runnerID string) string { return "tidy:" + runnerID }
+
+// task gives a new Job about a Runner that a launcher does, with what it is about.
+func (h *Hosting) task(r catalog.Runner, action work.Action, actor, cause string) (*work.Job, store.JobSnapshot) {
+	j := h.host.NewJob(r.OrganizationID)
+	j.Kind, j.Action, j.Runbook, j.CreatedBy, j.Cause, j.Status, j.Priority = work.RunnerJob, action, r.Name, actor, cause, work.Queued, work.PriorityHigh
+	j.Steps = work.StepsOfRunner(action, true)
+	j.Wait = work.Wait{Code: work.WaitDispatch, Text: "looking for a launcher"}
+	through := r.Hosting.Through
+	if through == "" {
+		through = catalog.LocalRunner
+	}
+	return j, store.JobSnapshot{Module: catalog.ModuleSpec{Name: r.Name, Engine: launcher.Name, Runner: through},
+		Task: &store.TaskSnapshot{RunnerID: r.ID, Runner: r.Name, Hosted: true}}
+}
+
+// enter writes launches of a Job into the ledger.
+func enter(tx *store.Tx, r catalog.Runner, version string, j *work.Job, n int, why string) ([]store.Launch, error) {
+	var all []store.Launch
+	for range n {
+		l := store.Launch{OrganizationID: r.OrganizationID, RunnerID: r.ID, Name: unitName(r.Name), State: store.LaunchStarting,
+			Launcher: string(r.Hosting.Launcher), Version: version, JobID: j.ID, Why: why}
+		if err := tx.InsertLaunch(&l); err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// nameMost bounds what the name of an Instance takes of that of its Runner: launchers have bounds of their own, of 63 letters and less.
+const nameMost = 40
+
+func unitName(runner string) string {
+	b := make([]byte, 4)
+	_, _ = rand.Read(b) // never fails
+	return runner[:min(len(runner), nameMost)] + "-" + hex.EncodeToString(b)
+}
+
+// launch queues the Job that starts further Instances.
+func (l *look) launch(f *fleet, n int, why string) error {
+	j, s := l.h.task(f.runner, work.Launch, by, why)
+	if err := l.do.Enqueue(j, s); err != nil {
+		return err
+	}
+	all, err := enter(l.tx, f.runner, f.state.Version, j, n, why)
+	for _, o := range all {
+		f.open = append(f.open, &launch{Launch: o, before: o})
+	}
+	f.state.LaunchedAt, l.changed = l.tx.Now(), true
+	return err
+}
+
+// tidy queues the Job that looks for orphans, when that is due. While Instances start nobody looks: they would be hard to tell from orphans.
+func (l *look) tidy(f *fleet) error {
+	now := l.tx.Now()
+	usual := now.Sub(f.state.LaunchedAt) < tidyAfter && now.Sub(laterOf(f.state.TidyAt, f.state.LaunchedAt)) > tidyEvery
+	starting := slices.ContainsFunc(f.open, func(o *launch) bool { return o.State == store.LaunchStarting })
+	if !f.state.TidyDue && !usual || starting || f.tidying || f.state.RemoveJob != "" || len(f.waiting) > 0 && now.Sub(f.state.TidyAt) < tidyEvery {
+		return nil
+	}
+	open, err := l.tx.OpenOfLane(l.org, tidyLane(f.runner.ID))
+	if err != nil || open != nil {
+		return err
+	}
+	j, s := l.h.task(f.runner, work.Tidy, by, "processes may be left that nobody needs")
+	j.Lane, j.Priority = tidyLane(f.runner.ID), work.PriorityNormal
+	f.state.TidyAt, f.state.TidyDue = now, false
+	return l.do.Enqueue(j, s)
+}
+
+// retire has an Instance take no further Job, and end. One that got a Job in this moment stays, unless it is to go anyway.
+func (h *Hosting) retire(ctx context.Context, r retirement) error {
+	told := ""
+	err := h.host.Update(ctx, func(tx *store.Tx, _ Changes) error {
+		told = ""
+		i, err := tx.InstanceByName(r.runner.OrganizationID, r.runner.ID, r.launch.Name)
+		if err != nil {
+			return err
+		}
+		if i, err = tx.InstanceForUpdate(i.OrganizationID, i.ID); err != nil {
+			return err
+		}
+		taken, err := tx.PlacesTaken(i.OrganizationID, i.ID)
+		if err != nil || taken > 0 && !r.outdated {
+			return err
+		}
+		if !i.Draining {
+			i.Draining = true
+			if err := tx.PutInstance(&i); err != nil {
+				return err
+			}
+		}
+		l, err := tx.Launch(r.launch.OrganizationID, r.launch.ID)
+		if err != nil {
+			return err
+		}
+		if told = i.ID; l.State == store.LaunchOnline {
+			l.State, l.DrainingAt, l.EndedWhy = store.LaunchDraining, tx.Now(), r.why
+			return tx.SaveLaunch(l)
+		}
+		return nil
+	})
+	if err == nil && told != "" {
+		h.tell(r.launch.ID, r.runner.ID, told)
+	}
+	return err
+}
+
+// tell has the process of an Instance end, when it was not told so just now.
+func (h *Hosting) tell(launchID, runnerID, instanceID string) {
+	h.mu.Lock()
+	last, now := h.told[launchID], time.Now()
+	due := now.Sub(last) > leaveEvery
+	if due {
+		h.told[launchID] = now
+	}
+	h.mu.Unlock()
+	if due {
+		h.host.Leave(runnerID, instanceID)
+	}
+}
+
+// remind tells those again that are to end and are still there: they may not have heard it.
+func (h *Hosting) remind(f *fleet) {
+	open := map[string]bool{}
+	for _, o := range f.open {
+		open[o.ID] = true
+		if o.State == store.LaunchDraining && o.instance.Connected && !o.instance.Leaving {
+			h.tell(o.ID, f.runner.ID, o.instance.ID)
+		}
+	}
+}
+
+// Claimed notes that a launcher has a Job, in the transaction that binds it: from now on its Instances are awaited.
+func (h *Hosting) Claimed(tx *store.Tx, j *work.Job, spec *work.Spec) error {
+	if j.Kind != work.RunnerJob || spec.Task == nil || spec.Task.Hosting == nil {
+		return nil
+	}
+	if j.Action == work.Tidy {
+		return h.claimedTidy(tx, j, spec)
+	}
+	all, err := tx.LaunchesOf(j.OrganizationID, j.ID)
+	for n := 0; n < len(all) && err == nil; n++ {
+		if l := all[n]; l.State == store.LaunchStarting {
+			l.StartedAt, l.TokenExpires = tx.Now(), tx.Now().Add(time.Duration(spec.Task.Hosting.LaunchTimeout)+tokenGrace)
+			err = tx.SaveLaunch(l)
+		}
+	}
+	return err
+}
+
+// claimedTidy refuses to begin with a list that is not up to date: what was launched since would be taken for an orphan.
+func (h *Hosting) claimedTidy(tx *store.Tx, j *work.Job, spec *work.Spec) error {
+	open, err := tx.OpenLaunches(j.OrganizationID, spec.Task.RunnerID)
+	for _, l := range open {
+		if !slices.Contains(spec.Task.Known, l.Name) {
+			return fault.New(fault.Unavailable, "tidy_outdated", "something was launched meanwhile")
+		}
+	}
+	return err
+}
+
+// Spec fills in what a launcher needs for a Job.
+func (h *Hosting) Spec(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *work.Spec) error {
+	r, err := tx.Runner(j.OrganizationID, s.Task.RunnerID)
+	if err != nil {
+		return err
+	}
+	if r.Hosting == nil {
+		return fault.New(fault.Conflict, "runner_self_hosted", "runner %s is not hosted any more", r.Name)
+	}
+	state, err := tx.Hosting(j.OrganizationID, r.ID)
+	if err != nil {
+		return err
+	}
+	hosting := r.Hosting.Filled()
+	version := state.Version
+	if s.Task.Version != "" {
+		version = s.Task.Version
+	}
+	t := &work.RunnerTask{OrganizationID: r.OrganizationID, RunnerID: r.ID, Runner: r.Name, ServerURL: h.set.ServerURL(), Version: version, Hosting: &hosting,
+		Owner: ownerOf(r.OrganizationID)}
+	if version != "" {
+		if t.Release, err = h.host.Release(tx, version); err != nil {
+			return err
+		}
+	}
+	var keys []work.InputValue
+	if t.Identity, keys, err = h.host.Identity(tx, j.OrganizationID, &hosting); err != nil {
+		return err
+	}
+	variables, err := environment(hosting.Environment)
+	if err != nil {
+		return err
+	}
+	spec.Inputs, spec.Task = append(append(spec.Inputs, keys...), variables...), t
+	switch j.Action {
+	case work.Deploy, work.Launch:
+		return h.units(tx, j, t)
+	case work.Tidy:
+		open, err := tx.OpenLaunches(j.OrganizationID, r.ID)
+		for _, l := range open {
+			t.Known = append(t.Known, l.Name)
+		}
+		return err
+	}
+	return nil
+}
+
+// units names the processes that a Job is to start.
+func (h *Hosting) units(tx *store.Tx, j *work.Job, t *work.RunnerTask) error {
+	all, err := tx.LaunchesOf(j.OrganizationID, j.ID)
+	for _, l := range all {
+		if l.State == store.LaunchStarting || l.State == store.LaunchOnline {
+			t.Units = append(t.Units, work.Unit{Name: l.Name, Token: h.set.Token(l.ID), Expires: tx.Now().Add(time.Duration(t.Hosting.LaunchTimeout) + tokenGrace)})
+		}
+	}
+	return err
+}
+
+// ownerOf names the installation in the tags of what it launches: Organizations have ids that no other installation has.
+func ownerOf(org string) string { return "legwork-" + org[max(0, len(org)-12):] }
+
+// environment gives the variables of processes as Inputs, whose references the host of the launcher follows.
+func environment(variables map[string]string) ([]work.InputValue, error) {
+	var all []work.InputValue
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		value, err := json.Marshal(variables[name])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, work.InputValue{Name: launcher.UnitEnv + name, Kind: catalog.Env, Value: value, Sensitive: true, Reference: catalog.IsReference(variables[name])})
+	}
+	return all, nil
+}
+
+// Result takes in what a launcher says of processes, in the transaction that takes the result of its Step.
+func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepResult) error {
+	if j.Kind != work.RunnerJob || step >= len(j.Steps) {
+		return nil
+	}
+	s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
+	if err != nil || s.Task == nil || !s.Task.Hosted {
+		return err
+	}
+	failed := ""
+	for _, u := range result.Units {
+		l, ok, err := tx.LaunchNamed(j.OrganizationID, s.Task.RunnerID, u.Name)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue // an orphan of another life
+		}
+		if take(&l, u, j.Steps[step].Kind, tx.Now()) {
+			failed = l.Name + ": " + l.EndedWhy
+		}
+		if err := tx.SaveLaunch(l); err != nil {
+			return err
+		}
+	}
+	if failed != "" && result.Status == work.StepSucceeded { // or the end of the Job counts
+		if err := countFailure(tx, j.OrganizationID, s.Task.RunnerID, failed); err != nil {
+			return err
+		}
+	}
+	if j.Steps[step].Kind == work.StepTeardown && result.Status == work.StepSucceeded {
+		return h.tornDown(tx, j.OrganizationID, s.Task.RunnerID)
+	}
+	return nil
+}
+
+func countFailure(tx *store.Tx, org, runnerID, why string) error {
+	state, err := tx.Hosting(org, runnerID)
+	if err != nil {
+		return err
+	}
+	state.Failures++
+	state.FailedAt, state.Failure = tx.Now(), why
+	return tx.PutHosting(org, runnerID, state)
+}
+
+// take notes what is said of one process, and tells whether it failed to start.
+func take(l *store.Launch, u work.UnitReport, kind work.StepKind, now time.Time) (failed bool) {
+	if u.ID != "" {
+		l.ExternalID = u.ID
+	}
+	if u.State != work.UnitStopped {
+		return false
+	}
+	l.Stopped = true
+	if !l.State.Open() {
+		return false
+	}
+	l.EndedAt = now
+	if l.State == store.LaunchStarting && kind == work.StepLaunch {
+		l.State, l.EndedWhy = store.LaunchGivenUp, fmt.Sprintf("its process ended before it was online: %s", orNothing(u.Note))
+		return true
+	}
+	if l.State, l.EndedWhy = store.LaunchEnded, "its process was stopped"; u.Note != "" {
+		l.EndedWhy = u.Note
+	}
+	return false
+}
+
+func orNothing(note string) string {
+	if note == "" {
+		return "it said nothing"
+	}
+	return note
+}
+
+// tornDown closes the ledger of a Runner of which nothing is left.
+func (h *Hosting) tornDown(tx *store.Tx, org, runnerID string) error {
+	open, err := tx.OpenLaunches(org, runnerID)
+	for n := 0; n < len(open) && err == nil; n++ {
+		l := open[n]
+		l.State, l.EndedAt, l.EndedWhy, l.Stopped = store.LaunchEnded, tx.Now(), "the runner was removed", true
+		err = tx.SaveLaunch(l)
+	}
+	return err
+}

@@ -1,0 +1,512 @@
+package hosting
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/scale"
+	"legwork/internal/store"
+	"legwork/internal/work"
+)
+
+// look is one decision about all hosted Runners of an Organization.
+type look struct {
+	h       *Hosting
+	org     string
+	tx      *store.Tx
+	do      Changes
+	waiting []Waiter
+
+	fleets  []*fleet
+	tasks   []*work.Job // Runner Jobs that are bound
+	own     []*work.Job // those of them in a Step that is the Server's own
+	retire  []retirement
+	gone    []catalog.Runner // that were torn down
+	changed bool
+}
+
+// fleet is one hosted Runner as it is now.
+type fleet struct {
+	runner    catalog.Runner
+	hosting   catalog.Hosting // with defaults
+	state     store.HostingState
+	before    store.HostingState
+	draining  bool // the Runner
+	open      []*launch
+	instances map[string]store.Instance // by name
+	places    map[string]int            // by Instance id
+	waiting   []Waiter
+	decision  scale.Decision
+	tidying   bool // orphans are being looked for
+}
+
+// launch is a line of the ledger that is looked at, with the Instance that it is.
+type launch struct {
+	store.Launch
+	instance store.Instance
+	here     bool // there is such an Instance
+	before   store.Launch
+}
+
+// retirement is an Instance that is to go.
+type retirement struct {
+	runner   catalog.Runner
+	launch   store.Launch
+	why      string
+	outdated bool
+}
+
+func (l *look) decide() error {
+	if err := l.tx.LockHosting(l.org); err != nil {
+		return err
+	}
+	if err := l.read(); err != nil {
+		return err
+	}
+	for _, f := range l.fleets {
+		if err := l.follow(f); err != nil {
+			return err
+		}
+	}
+	if err := l.share(); err != nil {
+		return err
+	}
+	for _, f := range l.fleets {
+		if err := l.act(f); err != nil {
+			return err
+		}
+		if err := l.save(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads what there is.
+func (l *look) read() error {
+	runners, err := l.tx.Runners(l.org)
+	if err != nil {
+		return err
+	}
+	if l.tasks, err = l.tx.BoundTasks(l.org); err != nil {
+		return err
+	}
+	for _, j := range l.tasks {
+		if i := j.Current(); i < len(j.Steps) && j.Steps[i].Kind.Own() && j.Steps[i].Status == work.StepRunning {
+			l.own = append(l.own, j)
+		}
+	}
+	for _, r := range runners {
+		if r.Hosting == nil {
+			continue
+		}
+		f, err := l.fleet(r)
+		if err != nil {
+			return err
+		}
+		l.fleets = append(l.fleets, f)
+	}
+	return nil
+}
+
+func (l *look) fleet(r catalog.Runner) (f *fleet, err error) {
+	f = &fleet{runner: r, hosting: r.Hosting.Filled(), instances: map[string]store.Instance{}}
+	if f.state, err = l.tx.Hosting(l.org, r.ID); err != nil {
+		return nil, err
+	}
+	f.before = f.state
+	f.before.Engines = slices.Clone(f.state.Engines)
+	open, err := l.tx.OpenLaunches(l.org, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	state, err := l.tx.RunnerState(l.org, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	f.draining = state.Draining
+	instances, err := l.tx.Instances(l.org, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range instances {
+		f.instances[i.Name] = i
+	}
+	if f.places, err = l.tx.PlacesOfRunner(l.org, r.ID); err != nil {
+		return nil, err
+	}
+	for _, o := range open {
+		i, here := f.instances[o.Name]
+		f.open = append(f.open, &launch{Launch: o, before: o, instance: i, here: here})
+	}
+	f.tidying = slices.ContainsFunc(l.tasks, func(j *work.Job) bool { return j.Lane == tidyLane(r.ID) })
+	return f, nil
+}
+
+// follow brings the ledger in line with what became of the Instances, and of the Jobs that were to start or replace them.
+func (l *look) follow(f *fleet) error {
+	idle := l.h.host.Idle(f.runner.ID)
+	failed := map[string]bool{} // Jobs
+	for _, o := range f.open {
+		var err error
+		switch {
+		case o.State == store.LaunchStarting && !o.here:
+			err = l.missing(f, o, failed)
+		default:
+			err = l.present(f, o, idle)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.strangers(f); err != nil {
+		return err
+	}
+	if err := l.rolled(f); err != nil {
+		return err
+	}
+	return l.removed(f)
+}
+
+// missing looks whether an Instance can still come: not when its Job ended before it was there.
+func (l *look) missing(f *fleet, o *launch, failed map[string]bool) error {
+	j, err := l.tx.Job(l.org, o.JobID)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if err == nil && (!j.Status.Terminal() || j.Status == work.Succeeded) {
+		return nil
+	}
+	why := "its job is not there any more"
+	if err == nil {
+		why = fmt.Sprintf("job #%d was %s", j.Number, j.Status)
+		if j.Failure != nil {
+			why = fmt.Sprintf("job #%d: %s", j.Number, j.Failure.Message)
+		}
+	}
+	if err == nil && j.Status == work.Failed && !failed[j.ID] {
+		failed[j.ID] = true
+		l.failure(f, why)
+	}
+	l.end(f, o, store.LaunchGivenUp, why)
+	return nil
+}
+
+// failure counts a launch that failed.
+func (l *look) failure(f *fleet, why string) {
+	f.state.Failures++
+	f.state.FailedAt, f.state.Failure = l.tx.Now(), why
+}
+
+// end closes a line of the ledger. Its process may be left.
+func (l *look) end(f *fleet, o *launch, state store.LaunchState, why string) {
+	o.State, o.EndedAt = state, l.tx.Now()
+	o.EndedWhy = cmp.Or(o.EndedWhy, why)
+	f.state.TidyDue = f.state.TidyDue || !o.Stopped
+}
+
+// present follows an Instance that came online once.
+func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
+	now := l.tx.Now()
+	if o.State == store.LaunchStarting {
+		o.State, o.OnlineAt, o.IdleFrom = store.LaunchOnline, now, now
+		f.state.Failures, f.state.Failure, f.state.FailedAt = 0, "", time.Time{}
+		f.state.Engines = slices.Sorted(maps.Keys(o.instance.Engines))
+	}
+	gone := !o.here || o.instance.Offline
+	if gone && o.here {
+		works, err := l.works(o.instance)
+		if err != nil {
+			return err
+		}
+		gone = !works // else it may come back: a process may be at work that nobody hears
+	}
+	switch {
+	case gone && (o.State == store.LaunchDraining || o.instance.Leaving):
+		l.end(f, o, store.LaunchEnded, "its process ended")
+		return nil
+	case gone:
+		l.end(f, o, store.LaunchEnded, "nothing was heard of it any more")
+		return nil
+	case o.State == store.LaunchOnline && (o.instance.Leaving || o.instance.Draining):
+		o.State, o.DrainingAt = store.LaunchDraining, now
+	}
+	taken := f.places[o.instance.ID]
+	since := idle[o.Name]
+	switch {
+	case taken > 0:
+		o.IdleFrom = time.Time{}
+	case o.IdleFrom.IsZero():
+		o.IdleFrom = now
+	case since.Sub(o.IdleFrom) > time.Second: // it had a Job between two looks
+		o.IdleFrom = since
+	}
+	if o.State == store.LaunchDraining && taken == 0 && now.Sub(laterOf(o.IdleFrom, o.DrainingAt)) > leaveTime {
+		l.end(f, o, store.LaunchEnded, fmt.Sprintf("it did not end by itself within %s", leaveTime))
+	}
+	return nil
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// works tells whether a Job may be under way at an Instance that is away.
+func (l *look) works(i store.Instance) (bool, error) {
+	jobs, err := l.tx.BoundJobs(l.org, i.ID)
+	return slices.ContainsFunc(jobs, func(j *work.Job) bool { return j.HasLease() || j.Status == work.Interrupted }), err
+}
+
+// strangers has Instances end whose launch was given up, or is over.
+func (l *look) strangers(f *fleet) error {
+	known := map[string]bool{}
+	for _, o := range f.open {
+		known[o.Name] = true
+	}
+	for name, i := range f.instances {
+		if known[name] || !i.Connected || i.Leaving {
+			continue
+		}
+		o, ok, err := l.tx.LaunchNamed(l.org, f.runner.ID, name)
+		if err != nil {
+			return err
+		}
+		if ok && !o.State.Open() {
+			l.retire = append(l.retire, retirement{runner: f.runner, launch: o, why: "its launch was over"})
+		}
+	}
+	return nil
+}
+
+// policy is what the record says.
+func (f *fleet) policy() scale.Policy {
+	h := f.hosting
+	p := scale.Policy{Min: h.Min, Max: h.Max, Warm: h.Warm, JobsPerInstance: h.JobsPerInstance, OneOff: h.OneOff,
+		Idle: time.Duration(h.Idle), LaunchTimeout: time.Duration(h.LaunchTimeout)}
+	if f.state.RollJob != "" { // one shows that the release works
+		p.Min = max(p.Min, 1)
+	}
+	return p
+}
+
+// outdated tells whether an Instance is of another release than it should be.
+func (f *fleet) outdated(o store.Launch) bool {
+	return f.state.Version != "" && o.Version != f.state.Version
+}
+
+func (f *fleet) stopped() bool {
+	return f.runner.IsDisabled || f.draining || f.state.DeployedAt.IsZero() || f.state.RemoveJob != ""
+}
+
+// observe is how the Runner stands for a decision.
+func (f *fleet) observe(now time.Time) scale.Observation {
+	o := scale.Observation{Waiting: len(f.waiting), Failures: f.state.Failures, FailedAt: f.state.FailedAt, Stopped: f.stopped()}
+	for _, n := range f.open {
+		u := scale.Unit{Name: n.Name, Since: n.StartedAt, IdleFrom: n.IdleFrom, Active: f.places[n.instance.ID], Outdated: f.outdated(n.Launch)}
+		switch n.State {
+		case store.LaunchStarting:
+			u.State = scale.Starting
+		case store.LaunchOnline:
+			u.State = scale.Online
+			if !n.instance.Connected && now.Sub(n.instance.LastSeen) > awayTime {
+				u.State = scale.Draining
+			}
+		case store.LaunchDraining:
+			u.State = scale.Draining
+		default:
+			continue
+		}
+		o.Units = append(o.Units, u)
+	}
+	return o
+}
+
+// share gives each Job that waits to one hosted Runner, of several that could take it the first with room.
+func (l *look) share() error {
+	var ids []string
+	for _, w := range l.waiting {
+		ids = append(ids, w.JobID)
+	}
+	queued, err := l.tx.QueuedAmong(ids)
+	if err != nil {
+		return err
+	}
+	by, room, left := map[string]*fleet{}, map[string]int{}, map[string]int{}
+	for _, f := range l.fleets {
+		by[f.runner.ID], room[f.runner.ID], left[f.runner.ID] = f, f.room(), f.bound()
+	}
+	for _, w := range l.waiting {
+		if !queued[w.JobID] {
+			continue
+		}
+		var to *fleet
+		for _, id := range w.Runners {
+			f := by[id]
+			if f == nil || f.stopped() || left[id] <= 0 || f.lacks(w.Engine) {
+				continue
+			}
+			if to == nil || room[to.runner.ID] <= 0 && room[id] > 0 {
+				to = f
+			}
+		}
+		if to != nil {
+			room[to.runner.ID]--
+			left[to.runner.ID]--
+			to.waiting = append(to.waiting, w)
+		}
+	}
+	return nil
+}
+
+// bound is how many Jobs more the record allows at once.
+func (f *fleet) bound() int {
+	if f.runner.MaxParallelJobs <= 0 {
+		return int(^uint(0) >> 1)
+	}
+	left := f.runner.MaxParallelJobs
+	for _, n := range f.places {
+		left -= n
+	}
+	return left
+}
+
+// lacks tells whether the Instances of a Runner are known not to have an Engine: more of them would not help.
+func (f *fleet) lacks(engine string) bool {
+	return engine != "" && len(f.state.Engines) > 0 && !slices.Contains(f.state.Engines, engine)
+}
+
+// room is how many Jobs a Runner could take once all Instances are there that may be.
+func (f *fleet) room() int {
+	places := f.hosting.JobsPerInstance
+	if f.hosting.OneOff {
+		places = 1
+	}
+	room := (f.hosting.Max - len(f.open)) * places
+	for _, o := range f.open {
+		if o.State != store.LaunchDraining {
+			room += places - f.places[o.instance.ID]
+		}
+	}
+	return room
+}
+
+// act decides about one Runner and does it.
+func (l *look) act(f *fleet) error {
+	now := l.tx.Now()
+	f.decision = scale.Decide(f.policy(), f.observe(now), now)
+	d := f.decision
+	if len(d.GiveUp) > 0 {
+		why := fmt.Sprintf("it did not come online within %s", time.Duration(f.hosting.LaunchTimeout))
+		l.failure(f, fmt.Sprintf("%s: %s", d.GiveUp[0], why))
+		for _, o := range f.open {
+			if slices.Contains(d.GiveUp, o.Name) {
+				l.end(f, o, store.LaunchGivenUp, why)
+			}
+		}
+	}
+	for _, r := range d.Retire {
+		for _, o := range f.open {
+			if o.Name == r.Name {
+				l.retire = append(l.retire, retirement{runner: f.runner, launch: o.Launch, why: r.Why, outdated: f.outdated(o.Launch)})
+			}
+		}
+	}
+	if f.state.RemoveJob != "" {
+		l.retireAll(f)
+	}
+	if d.Launch > 0 && !f.tidying {
+		if err := l.launch(f, d.Launch, d.Why); err != nil {
+			return err
+		}
+	}
+	return l.tidy(f)
+}
+
+// retireAll has all Instances of a Runner that is removed end, when their Jobs do.
+func (l *look) retireAll(f *fleet) {
+	for _, o := range f.open {
+		if o.State == store.LaunchOnline {
+			l.retire = append(l.retire, retirement{runner: f.runner, launch: o.Launch, why: "the runner is removed", outdated: true})
+		}
+	}
+}
+
+// save writes what changed.
+func (l *look) save(f *fleet) error {
+	for _, o := range f.open {
+		if o.Launch == o.before || o.ID == "" {
+			continue
+		}
+		l.changed = l.changed || o.State != o.before.State
+		if err := l.tx.SaveLaunch(o.Launch); err != nil {
+			return err
+		}
+	}
+	if sameState(f.state, f.before) {
+		return nil
+	}
+	return l.tx.PutHosting(l.org, f.runner.ID, f.state)
+}
+
+func sameState(a, b store.HostingState) bool {
+	engines := slices.Equal(a.Engines, b.Engines)
+	a.Engines, b.Engines = nil, nil
+	return engines && fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+// remember keeps what was seen, for those who ask.
+func (l *look) remember() {
+	h := l.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range l.fleets {
+		starting, job := 0, ""
+		for _, o := range f.open {
+			if o.State == store.LaunchStarting {
+				starting++
+				job = o.JobID
+			}
+		}
+		h.demand[f.runner.ID] = scaleView{f.decision.Desired, starting}
+		h.notes[f.runner.ID] = l.noteOf(f, starting, job)
+	}
+}
+
+// noteOf says why Jobs wait for an Instance of a Runner.
+func (l *look) noteOf(f *fleet, starting int, jobID string) note {
+	name := f.runner.Name
+	failed := ""
+	if f.state.Failures > 0 && f.state.Failure != "" {
+		failed = "; the last launch failed: " + f.state.Failure
+	}
+	number := ""
+	for _, j := range l.tasks {
+		if j.ID == jobID {
+			number = fmt.Sprintf(" (job #%d)", j.Number)
+		}
+	}
+	switch {
+	case f.state.RemoveJob != "":
+		return note{work.WaitNoInstance, fmt.Sprintf("runner %s is being removed", name)}
+	case starting > 0:
+		return note{work.WaitStarting, fmt.Sprintf("starting an instance of runner %s%s%s", name, number, failed)}
+	case f.state.DeployedAt.IsZero():
+		return note{work.WaitNoInstance, fmt.Sprintf("runner %s is not deployed: legwork runner deploy %s", name, name)}
+	case f.runner.IsDisabled || f.draining:
+		return note{}
+	case failed != "":
+		again := f.state.FailedAt.Add(scale.Backoff(f.state.Failures))
+		return note{work.WaitStarting, fmt.Sprintf("no instance of runner %s could be started: it is tried again at %s%s", name, again.Format("15:04:05"), failed)}
+	case len(f.waiting) > 0 && f.decision.Launch == 0 && f.decision.Why != "":
+		return note{work.WaitBusy, fmt.Sprintf("every instance of runner %s is busy: %s", name, f.decision.Why)}
+	}
+	return note{}
+}
