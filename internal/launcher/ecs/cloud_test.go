@@ -48,6 +48,8 @@ type cloud struct {
 
 	calls, breakAt int
 	after, broke   bool
+	how            *apiError // what the broken call answers; nil: something that no library repeats
+	hangUp         bool      // it answers nothing
 }
 
 // ask is one question to the policies of a caller.
@@ -130,16 +132,26 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case fault != nil:
 	case chosen && !c.after:
-		fault = failed("Broken", "the call was made to fail")
+		fault = c.breaking()
 	case c.trouble != nil && c.trouble(action) != nil:
 		fault = c.trouble(action)
 	default:
 		out, fault = handle(one)
 	}
-	if chosen && c.after && fault == nil {
-		fault = failed("Broken", "the answer was lost")
+	if chosen && c.after {
+		fault = c.breaking()
+	}
+	if chosen && c.hangUp {
+		panic(http.ErrAbortHandler)
 	}
 	answer(w, service, operation, out, fault)
+}
+
+func (c *cloud) breaking() *apiError {
+	if c.how != nil {
+		return c.how
+	}
+	return failed("Broken", "the call was made to fail")
 }
 
 // authenticate finds out who calls.
