@@ -5,6 +5,8 @@ SHELL       := bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Of a release: that of the tag alone, or what is given.
+RELEASE_VERSION := $(if $(filter-out file,$(origin VERSION)),$(VERSION))
 LDFLAGS := -s -w -X legwork/internal/boot.version=$(VERSION)
 SOURCES := scripts/*.sh .ci/run
 
@@ -23,6 +25,10 @@ help: ## List the targets
 .PHONY: build
 build: ## Build bin/legwork, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/legwork ./cmd/legwork
+
+.PHONY: release
+release: ## Build programs, packages, SBOMs and the signed manifest of VERSION into bin/release/VERSION
+	VERSION='$(RELEASE_VERSION)' scripts/release.sh
 
 .PHONY: demo
 demo: build ## Apply three modules that feed one another, with a real engine, on this machine
