@@ -77,14 +77,14 @@ func (w *World) Connect(made api.CreatedRunner, behavior Behavior) *Runner {
 	defer cancel()
 	token, err := wire.FetchToken(ctx, http.DefaultClient, w.URL, wire.Client{OrganizationID: made.OrganizationID, ID: made.ClientID, Secret: made.ClientSecret})
 	w.Must(err)
-	conn, err := wire.Dial(ctx, wire.DialConfig{URL: w.URL, Token: token.Value, HTTPClient: http.DefaultClient,
-		OrganizationID: made.OrganizationID, RunnerID: made.ID, Instance: "i-1"})
-	w.Must(err)
 	hello := &wire.Hello{Capability: wire.Capability, Version: "test", Instance: "i-1", Key: "key of the instance i-1", OS: "linux", Arch: "amd64",
 		Engines: map[string]string{"script": "1", "opentofu": "1.12.6", "runbook": "1", "discovery": "1"}, Capacity: 4}
 	if w.Says != nil {
 		w.Says(hello)
 	}
+	conn, err := wire.Dial(ctx, wire.DialConfig{URL: w.URL, Token: token.Value, HTTPClient: http.DefaultClient,
+		OrganizationID: made.OrganizationID, RunnerID: made.ID, Instance: hello.Instance})
+	w.Must(err)
 	w.Must(conn.Send(hello))
 	_, err = conn.Receive(ctx)
 	w.Must(err)
