@@ -208,8 +208,19 @@ func checkResult(r *work.StepResult) error {
 			return err
 		}
 	}
+	if len(r.Units) > maxUnits {
+		return fmt.Errorf("%d processes are more than anybody hosts", len(r.Units))
+	}
+	for _, u := range r.Units {
+		if err := errors.Join(short("name of a process", u.Name, maxName), short("id of a process", u.ID, maxText), short("note", u.Note, maxText)); err != nil {
+			return err
+		}
+	}
 	return short("commit", r.Commit, maxName)
 }
+
+// maxUnits bounds the processes that a launcher tells of: those of a hosted Runner, and orphans.
+const maxUnits = 10_000
 
 func checkSpec(s *work.Spec) error {
 	if s == nil {
@@ -223,7 +234,7 @@ func checkSpec(s *work.Spec) error {
 			return errors.New("the kind of a Step is malformed")
 		}
 	}
-	if ofModule := s.Run == nil && s.NodeSource == nil && s.Where == ""; (ofModule || s.ModuleID != "") && !validID(s.ModuleID) {
+	if ofModule := s.Run == nil && s.NodeSource == nil && s.Where == "" && s.Task == nil; (ofModule || s.ModuleID != "") && !validID(s.ModuleID) {
 		return errors.New("the Module's id is malformed")
 	}
 	if s.Run != nil && (!validID(s.Run.Parent) || s.Run.Part < 1) {
