@@ -125,12 +125,13 @@ type launchesIn struct {
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
-type identityIn struct {
+// IdentityName is what the path of a Cloud identity holds.
+type IdentityName struct {
 	Name string `path:"name" maxLength:"100"`
 }
 
 type putIdentityIn struct {
-	identityIn
+	IdentityName
 	Body catalog.CloudIdentitySpec
 }
 
@@ -202,7 +203,7 @@ func (s *Server) registerIdentities(h huma.API) {
 		return answer(s.Control.PutCloudIdentity(ctx, actor, in.Body))
 	})
 	remove := operation("delete-cloud-identity", http.MethodDelete, "/cloud-identities/{name}", "Cloud identities", "Delete a Cloud identity that no Runner names")
-	handle(s, h, remove, func(ctx context.Context, actor catalog.Actor, in *identityIn) (*none, error) {
+	handle(s, h, remove, func(ctx context.Context, actor catalog.Actor, in *IdentityName) (*none, error) {
 		return nil, s.Control.DeleteCloudIdentity(ctx, actor, in.Name)
 	})
 }
