@@ -58,6 +58,7 @@ func (s *server) openLocalRunner(serverID string) (*localRunner, error) {
 	l.settings.WorkingDirectory.WorkingDirectory = dir
 	l.settings.WorkingDirectory.TempDirectory = filepath.Join(dir, "temp")
 	l.settings.Runner.Instance = l.instance
+	l.settings.Runner.Launcher = true // the host is the Server's own
 	if l.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fault.New(fault.Unavailable, "listen", "the local runner finds no free port on the loopback").WithCause(err).
 			WithHint("turn it off with local_runner: false, or free some ports")

@@ -36,6 +36,7 @@ func Programs() cli.Programs {
 		Tasks: map[string]func(context.Context, string) int{
 			"round":    func(ctx context.Context, file string) int { return runner.RunRound(ctx, file, os.Environ(), os.Stdout) },
 			"discover": func(ctx context.Context, file string) int { return discovery.Main(ctx, file, os.Stdout) },
+			"launch":   func(ctx context.Context, file string) int { return launchers.Main(ctx, file, os.Stdout) },
 		},
 		Dev: func(ctx context.Context, o cli.DevOptions, out io.Writer) error {
 			return RunDev(ctx, DevOptions(o), out)

@@ -15,6 +15,7 @@ import (
 	"legwork/internal/engine/pulumi"
 	"legwork/internal/engine/script"
 	"legwork/internal/engine/terraform"
+	"legwork/internal/launcher"
 	"legwork/internal/process"
 	"legwork/internal/runner"
 	"legwork/internal/work"
@@ -76,17 +77,26 @@ func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config
 		Policy: s.Policy.policy(), Prune: s.WorkingDirectory.prune(),
 		Grace: process.Ladder{Interrupt: time.Duration(s.Cancel.InterruptSeconds) * time.Second,
 			Terminate: time.Duration(s.Cancel.TerminateSeconds) * time.Second},
-		Engines: engine.Set{
-			catalog.OpenTofu:  terraform.New(catalog.OpenTofu, "tofu"),
-			catalog.Terraform: terraform.New(catalog.Terraform, "terraform"),
-			catalog.Pulumi:    pulumi.New(),
-			catalog.Script:    script.New(),
-			discovery.Name:    discovery.New(self),
-		},
+		Engines: engines(s, self),
 		Keeper: process.Launch{Argv: []string{self, "runner", "keep", "--dir", runner.KeeperDir(dir)},
 			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}},
 		Version: Version(), Log: log,
 	}
+}
+
+// engines are those that the settings let a Server use.
+func engines(s RunnerSettings, self string) engine.Set {
+	set := engine.Set{
+		catalog.OpenTofu:  terraform.New(catalog.OpenTofu, "tofu"),
+		catalog.Terraform: terraform.New(catalog.Terraform, "terraform"),
+		catalog.Pulumi:    pulumi.New(),
+		catalog.Script:    script.New(),
+		discovery.Name:    discovery.New(self),
+	}
+	if s.Runner.Launcher {
+		set[launcher.Name] = launcher.NewEngine(s.launcherHost(self))
+	}
+	return set
 }
 
 // RunKeeper runs the keeper of a folder. Its log goes to out.

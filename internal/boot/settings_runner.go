@@ -118,6 +118,9 @@ type RunnerSection struct {
 	Webhook string `json:"webhook"`
 	// When true, the Runner takes one Job and ends with exit status 0 when that is over. Capacity counts as 1.
 	OneOff bool `json:"one_off"`
+	// When true, the Server may have this Runner start and stop other Runners: processes on its host, containers, tasks in a cloud, as
+	// whoever this Runner is there. What these settings forbid is forbidden to processes on its host, too.
+	Launcher bool `json:"launcher"`
 }
 
 // CredentialsSettings are one credential of a Service principal.

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# A launcher for hosting.exec.run: see docs/HOSTING.md. It starts Runners as processes of this host, each in a folder of its own, to show
+# each action; for another cloud put its command line in the place of start, alive and end_process. It wants bash, jq and setsid.
+#
+# LAUNCHER_HOME is where the folders are, LAUNCHER_PROGRAM what is started: variables of the environment of the Runner that launches.
+set -euo pipefail
+
+told=$(cat)
+owner=$(jq -r .owner <<<"$told")
+runner=$(jq -r .runner_id <<<"$told")
+home=${LAUNCHER_HOME:-$HOME/.legwork-launcher}/$owner/$runner
+
+# fail CODE RETRYABLE MESSAGE: says why it cannot be done.
+fail() {
+  jq -n --arg code "$1" --argjson retryable "$2" --arg message "$3" '{error: {code: $code, message: $message, retryable: $retryable}}'
+  exit 1
+}
+
+# alive NAME: whether the process of a unit runs. A process that only has the same number does not count.
+alive() {
+  local pid
+  pid=$(cat "$home/$1/pid" 2>/dev/null) || return 1
+  grep -qszxF "LEGWORK_RUNNER__INSTANCE=$1" "/proc/$pid/environ" && ! grep -qs '^State:.*[ZX]' "/proc/$pid/status"
+}
+
+# start NAME: starts the process of a unit. Its environment, which holds a token, goes by a file that only this user can read.
+start() {
+  mkdir -p "$home/$1/work"
+  chmod 700 "$home/$1"
+  jq -r --arg name "$1" --arg work "$home/$1/work" '.units[] | select(.name == $name) | .environment + {LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY: $work}
+    | to_entries[] | "export \(.key)=\(.value | @sh)"' <<<"$told" >"$home/$1/environment"
+  # shellcheck disable=SC2016
+  setsid --fork bash -c 'set -eu; . "$1/environment"; rm "$1/environment"; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; exec ${LAUNCHER_PROGRAM:-legwork runner start}' \
+    launcher "$home/$1" </dev/null >>"$home/$1/log" 2>&1
+  for _ in $(seq 100); do
+    [ -e "$home/$1/pid" ] && return
+    sleep 0.1
+  done
+  fail launcher_failed true "the process of $1 did not start"
+}
+
+# end_process NAME: asks, three times as a Runner wants it, and then kills.
+end_process() {
+  local signal
+  for signal in TERM TERM TERM KILL; do
+    alive "$1" || return 0
+    kill -s "$signal" "$(cat "$home/$1/pid")" 2>/dev/null || true
+    for _ in $(seq 100); do
+      alive "$1" || return 0
+      sleep 0.1
+    done
+  done
+  fail launcher_failed false "the process of $1 cannot be killed"
+}
+
+# report NAME...: prints how units are.
+report() {
+  local name state
+  for name in "$@"; do
+    state=stopped
+    if alive "$name"; then state=running; fi
+    jq -n --arg name "$name" --arg id "pid $(cat "$home/$name/pid" 2>/dev/null || true)" --arg state "$state" '{name: $name, id: $id, state: $state}'
+  done | jq -s '{units: .}'
+}
+
+case $1 in
+describe)
+  command -v setsid >/dev/null || fail launcher_denied false "setsid is not installed"
+  jq -n --arg at "$home" '{said: ["processes start on this host, below \($at)"]}'
+  ;;
+ensure)
+  mapfile -t names < <(jq -r '.units[].name' <<<"$told")
+  for name in "${names[@]}"; do
+    if [ ! -e "$home/$name/pid" ]; then start "$name"; fi # one that ended is not started again
+  done
+  report "${names[@]}"
+  ;;
+list)
+  mapfile -t names < <(cd "$home" 2>/dev/null && ls -1)
+  report "${names[@]}"
+  ;;
+stop)
+  mapfile -t names < <(jq -r '.names[]' <<<"$told")
+  for name in "${names[@]}"; do end_process "$name"; done
+  ;;
+remove)
+  mapfile -t names < <(cd "$home" 2>/dev/null && ls -1)
+  for name in "${names[@]}"; do end_process "$name"; done
+  rm -rf "$home"
+  ;;
+*) fail launcher_failed false "there is no action $1" ;;
+esac
