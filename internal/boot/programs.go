@@ -61,6 +61,7 @@ func startRunner(ctx context.Context, o cli.StartOptions, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	settings.environ = os.Environ()
 	forgetSettings()
 	if err := ensureRegistered(ctx, &settings, newLog(log, settings.Logging.Format, settings.Logging.Level)); err != nil {
 		return err

@@ -44,6 +44,15 @@ func RunRunner(ctx context.Context, settings RunnerSettings, signals <-chan os.S
 	defer refresher.Wait()
 	defer stopRefreshing()
 	defer time.AfterFunc(startOver, leanMemory).Stop()
+	cfg.Updates = settings.updates(self)
+	if settings.isTrial() {
+		return tryRunner(ctx, cfg, log)
+	}
+	return endedWith(serveRunner(ctx, settings, cfg, signals, log), cfg.Updates)
+}
+
+// serveRunner runs a Runner with its listener, and has it hear the signals.
+func serveRunner(ctx context.Context, settings RunnerSettings, cfg runner.Config, signals <-chan os.Signal, log *slog.Logger) error {
 	r := runner.New(cfg)
 	done := make(chan struct{})
 	defer close(done)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/release"
+	"legwork/internal/runner"
 )
 
 // RunnerSettings are the settings of a Runner process. Keys match in any case, with or without
@@ -42,6 +44,8 @@ type RunnerSettings struct {
 	secretReference string // where the client secret came from, "" = it stood there itself
 	registering     bool   // the identity is not needed: it is about to be had
 	registered      bool   // the identity came from the token file
+
+	environ []string // that the process began with, for a release that takes its place
 }
 
 // EngineSettings say where the binaries of the engines are found.
@@ -121,6 +125,14 @@ type RunnerSection struct {
 	// When true, the Server may have this Runner start and stop other Runners: processes on its host, containers, tasks in a cloud, as
 	// whoever this Runner is there. What these settings forbid is forbidden to processes on its host, too.
 	Launcher bool `json:"launcher"`
+
+	// What a Server may do to this program when there is a newer release. notify: it is said in the log; patch, minor: the
+	// Server may replace it, where the last number alone changes, or any but the first; off: nothing.
+	Updates string `json:"updates" jsonschema:"enum=off,enum=notify,enum=patch,enum=minor"`
+	// Public keys of minisign that may sign releases, besides those that are built in: the line that begins with RW.
+	ReleaseKeys []string `json:"release_keys" jsonschema:"maxItems=50"`
+	// How long a new program may take to come online before the old one goes on.
+	UpdateTimeout catalog.Duration `json:"update_timeout"`
 }
 
 // CredentialsSettings are one credential of a Service principal.
@@ -216,9 +228,10 @@ func prefixOf(key, category string) bool {
 // WorkingDirectory.TempDirectory are still empty: they depend on other things.
 func DefaultRunnerSettings() RunnerSettings {
 	return RunnerSettings{
-		JobLogStream:     JobLogStreamSettings{BatchSizeLimit: 50, EagerlyEmitFirstEvent: true, PeriodSeconds: 5},
-		Logging:          LoggingSettings{LogLevel: map[string]LogLevel{"Default": "Information"}, Format: "text"},
-		Runner:           RunnerSection{Capacity: 10, Lifetime: string(catalog.Persistent)},
+		JobLogStream: JobLogStreamSettings{BatchSizeLimit: 50, EagerlyEmitFirstEvent: true, PeriodSeconds: 5},
+		Logging:      LoggingSettings{LogLevel: map[string]LogLevel{"Default": "Information"}, Format: "text"},
+		Runner: RunnerSection{Capacity: 10, Lifetime: string(catalog.Persistent),
+			Updates: string(release.Notify), UpdateTimeout: catalog.Duration(runner.DefaultUpdateTimeout)},
 		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: "~/.snapcd/runner", MaxAgeDays: 30},
 		Cancel:           CancelSettings{InterruptSeconds: 30, TerminateSeconds: 10},
 		Policy:           PolicySettings{AllowedReferences: slices.Clone(defaultReferences), ReferenceFolders: slices.Clone(defaultReferenceFolders)},
@@ -247,6 +260,7 @@ func (s *RunnerSettings) finish(h *host, problem report) {
 	s.checkServer(h, problem)
 	s.checkPolicy(problem)
 	s.checkListen(problem)
+	s.checkUpdates(problem)
 }
 
 func (s *RunnerSettings) checkIdentity(problem report) {

@@ -32,8 +32,8 @@ const (
 	trialSaid = 4 << 10
 )
 
-// trialWord is what a tried program says once, as a line of JSON: the Server has taken it.
-type trialWord struct {
+// TrialWord is what a tried program says once, as a line of JSON: the Server has taken it.
+type TrialWord struct {
 	Online  bool   `json:"online"`
 	Version string `json:"version"`
 }
@@ -107,9 +107,9 @@ var errTrialEnded = errors.New("the tried program ended")
 
 // hear waits for what a tried program says, and gives nil when it is what was promised.
 func (r *Runner) hear(ctx context.Context, from io.Reader, ended <-chan error, version string) error {
-	words := make(chan trialWord, 1)
+	words := make(chan TrialWord, 1)
 	go func() {
-		var w trialWord
+		var w TrialWord
 		line, err := bufio.NewReader(io.LimitReader(from, 4<<10)).ReadBytes('\n')
 		if err == nil && json.Unmarshal(line, &w) == nil && w.Online {
 			words <- w

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,8 @@ import (
 const (
 	keeperVar = "LEGWORK_TEST_KEEPER"
 	runnerVar = "LEGWORK_TEST_RUNNER"
+
+	keeperVersionVar = "LEGWORK_TEST_KEEPER_VERSION"
 )
 
 func TestMain(m *testing.M) {
@@ -36,7 +39,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(keeperVar); dir != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		if err := process.RunKeeper(ctx, dir, "test", slog.New(slog.NewTextHandler(os.Stderr, nil))); err != nil {
+		if err := process.RunKeeper(ctx, dir, cmp.Or(os.Getenv(keeperVersionVar), "test"), slog.New(slog.NewTextHandler(os.Stderr, nil))); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		return
@@ -48,6 +51,9 @@ func TestMain(m *testing.M) {
 		}
 		cfg.Engines, cfg.Environ = engine.Set{catalog.Script: script.New()}, os.Environ()
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		if os.Getenv(programVar) != "" {
+			runProgram(cfg)
+		}
 		if err := New(cfg).Run(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -36,6 +36,8 @@ type fakeServer struct {
 	refuse     *wire.CloseError
 	verdict    func(wire.Held) wire.Verdict
 	closing    sync.WaitGroup
+	files      map[string][]byte        // of releases, by path
+	tooOld     string                   // the version that it does not speak with
 	finished   func(*wire.StepFinished) // drives a benchmark, under the lock
 }
 
@@ -61,6 +63,15 @@ func newServer(t testing.TB) *fakeServer {
 		fmt.Fprint(w, `{"access_token":"token","token_type":"Bearer","expires_in":600}`)
 	})
 	mux.HandleFunc(wire.HubPath, s.hub)
+	mux.HandleFunc("/releases/", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		file, ok := s.files[r.URL.Path]
+		s.mu.Unlock()
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write(file)
+	})
 	s.http = httptest.NewServer(mux)
 	t.Cleanup(func() {
 		s.cut()
@@ -95,7 +106,15 @@ func (s *fakeServer) hub(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	s.welcome(conn, m.(*wire.Hello))
+	hello := m.(*wire.Hello)
+	s.mu.Lock()
+	old := hello.Version == s.tooOld
+	s.mu.Unlock()
+	if old {
+		conn.Close(wire.CloseCapability, "the Runner is too old for this Server")
+		return
+	}
+	s.welcome(conn, hello)
 	for {
 		m, err := conn.Receive(context.Background())
 		if err != nil {
