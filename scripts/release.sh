@@ -51,7 +51,7 @@ package() {
   cp "$program" "$stage/legwork"
   sed 's,/usr/local/bin/,/usr/bin/,' deploy/systemd/legwork-server.service >"$stage/legwork-server.service"
   sed 's,/usr/local/bin/,/usr/bin/,' deploy/systemd/legwork-runner.service >"$stage/legwork-runner.service"
-  cp docs/OPERATIONS.md deploy/packages/preinstall deploy/packages/postinstall deploy/packages/preremove "$stage/"
+  cp docs/OPERATIONS.md "$stage/"
   touch -d "$PACKAGE_TIME" "$stage"/*
   for format in deb rpm; do
     ARCH=$arch STAGE=$stage "$work/nfpm" package --config deploy/nfpm.yaml --packager "$format" --target "$program.$format" >/dev/null
