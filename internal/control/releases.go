@@ -37,7 +37,11 @@ func (c *Control) PutReleaseAsset(ctx context.Context, actor catalog.Actor, vers
 
 // PublishRelease publishes a draft all assets of which are there.
 func (c *Control) PublishRelease(ctx context.Context, actor catalog.Actor, version string) (Release, error) {
-	return c.releases.Publish(ctx, actor, version)
+	r, err := c.releases.Publish(ctx, actor, version)
+	if err == nil {
+		c.tellReleases()
+	}
+	return r, err
 }
 
 // WithdrawRelease has nobody update to a release any more. A draft is forgotten.
