@@ -13,6 +13,7 @@ import (
 	"legwork/internal/api/apitest"
 	"legwork/internal/catalog"
 	"legwork/internal/control"
+	"legwork/internal/release"
 	"legwork/internal/store"
 	"legwork/internal/work"
 )
@@ -74,6 +75,7 @@ func fillEverything(t *testing.T, w *apitest.World) map[string]string {
 		_, err := w.Access.CreateUser(ctx, owner(w), name, role, password)
 		w.Must(err)
 	}
+	launches(w, "1.4.2", release.Patch)
 	w.Runner("shop-1", shopWork)
 	_, err := w.Client.CreateRunner(ctx, catalog.RunnerSpec{Name: "shop-2", Description: "Not started yet", IsAssignedToAllModules: true})
 	w.Must(err)
@@ -113,6 +115,7 @@ func fillEverything(t *testing.T, w *apitest.World) map[string]string {
 	open, err := w.Client.Jobs(ctx, api.JobQuery{Statuses: []work.Status{work.Running}})
 	w.Must(err)
 	world["running"] = strconv.FormatInt(open.Items[0].Number, 10)
+	fillHosted(t, w, world)
 	fillFleet(t, w, world)
 	return world
 }

@@ -29,6 +29,12 @@ var places = []place{
 	{"runner-credential-delete", "/runners/cloud-eu/credentials/{credential}/delete"}, {"runner-instance-drain", "/runners/cloud-eu/instances/{instance}/drain"},
 	{"runner-instance-resume", "/runners/cloud-eu/instances/{instance}/resume"}, {"runner-instance-remove", "/runners/cloud-eu/instances/{instance}/remove"},
 	{"runner-webhook-test", "/runners/cloud-eu/webhook/test"}, {"runner-webhook-rotate", "/runners/cloud-eu/webhook/rotate"}, {"runner-webhook-secret", "/runners/cloud-eu/webhook/secret"},
+	{"runner-new-hosted", "/runners/new/hosted"}, {"runner-hosted", "/runners/burst"}, {"runner-hosting", "/runners/burst/hosting"}, {"runner-deployment", "/runners/burst/deployment"},
+	{"runner-deploy", "/runners/burst/deploy"}, {"runner-update", "/runners/edge-1/update"}, {"runner-update-hosted", "/runners/burst/update"}, {"runner-update-all", "/runners/update"},
+	{"runner-remove-hosted", "/runners/burst/remove"}, {"job-deploy", "/jobs/{deploy}"}, {"jobs-runners", "/jobs?action=runner"},
+	{"releases", "/releases"}, {"release-notes", "/releases/notes"}, {"release-withdraw", "/withdraw-release/1.5.0"},
+	{"cloud-identities", "/cloud-identities"}, {"cloud-identity-new", "/cloud-identities/new"}, {"cloud-identity-edit", "/cloud-identities/aws-prod/edit"},
+	{"cloud-identity-delete", "/cloud-identities/aws-prod/delete"},
 	{"runner-tokens", "/runners/tokens"}, {"runner-token-new", "/runners/tokens/new"}, {"runner-token-revoke", "/runners/tokens/{token}/revoke"},
 	{"jobs", "/jobs"}, {"jobs-filter", "/jobs?state=failed&action=apply&since=24h"}, {"jobs-none", "/jobs?q=nothing"}, {"jobs-wrong", "/jobs?since=soon"},
 	{"job-approval", "/jobs/{asking}"}, {"job-failed", "/jobs/{failed}"}, {"job-running", "/jobs/{running}"}, {"job-waiting", "/jobs/{waiting}"},
@@ -183,6 +189,12 @@ func TestEverySheetIsRefused(t *testing.T) {
 		if !strings.Contains(route.Path, "{") {
 			continue
 		}
+		if p.name == "release-withdraw" { // of the whole installation: everybody sees it, and its first Organization has it
+			if status, _ := stranger.post(path, everyField()); status != http.StatusForbidden {
+				t.Errorf("%s is done by another Organization: %d", p.name, status)
+			}
+			continue
+		}
 		// Its own Organization has no such thing, and numbers of Jobs begin anew there.
 		if status, _ := stranger.get(path); status != http.StatusNotFound {
 			t.Errorf("%s is shown to another Organization: %d", p.name, status)
@@ -202,8 +214,12 @@ func TestEverySheetIsRefused(t *testing.T) {
 // owners alone see the audit and change who may log in, and the fleet.
 func needed(r web.Route) catalog.Permission {
 	switch {
-	case strings.HasPrefix(r.Path, "/-/"), r.Path == "/account":
+	case strings.HasPrefix(r.Path, "/-/"), r.Path == "/account", r.Path == "/releases/notes":
 		return catalog.Read
+	case r.Path == "/runners/update", r.Path == "/runners/{runner}/update", r.Path == "/runners/{runner}/deploy":
+		return catalog.Operate
+	case r.Sheet && (strings.HasPrefix(r.Path, "/cloud-identities") || strings.HasPrefix(r.Path, "/withdraw-release")):
+		return catalog.Administer
 	case strings.HasPrefix(r.Path, "/users"), strings.HasPrefix(r.Path, "/audit"), strings.HasPrefix(r.Path, "/runners/") && (r.Sheet || r.Path == "/runners/tokens"):
 		return catalog.Administer
 	case strings.HasPrefix(r.Path, "/secret") && (r.Sheet || strings.HasPrefix(r.Path, "/secret-paths")):

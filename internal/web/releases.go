@@ -51,9 +51,9 @@ func releaseNotesSheet() sheet {
 	}
 }
 
-// withdrawReleaseSheet has nobody update to a release any more.
+// withdrawReleaseSheet has nobody update to a release any more. What lies below /releases/{version} is what Runners fetch.
 func withdrawReleaseSheet() sheet {
-	return sheet{path: "/releases/{version}/withdraw", nav: "/runners", need: catalog.Administer,
+	return sheet{path: "/withdraw-release/{version}", nav: "/runners", need: catalog.Administer,
 		show: func(v *visit, f form) (sheetContent, error) {
 			r, err := v.release()
 			return sheetContent{"Withdraw " + r.Version + "?", withdrawForm(r, f)}, err

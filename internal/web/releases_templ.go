@@ -257,7 +257,7 @@ func releaseRow(v *visit, r control.Release) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if r.State == "published" && v.can(catalog.Administer) {
-			templ_7745c5c3_Err = act("/releases/"+r.Version+"/withdraw", "Withdraw", r.Version).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = act("/withdraw-release/"+r.Version, "Withdraw", r.Version).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

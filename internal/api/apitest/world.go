@@ -69,7 +69,7 @@ func Start(t *testing.T, change ...func(*api.Options)) *World {
 	w.ReleaseKey = private
 	keys, err := release.Trusted([]string{string(public)})
 	w.Must(err)
-	w.Control = control.New(control.Config{ReleaseKeys: keys, Store: w.Store, Bus: hints, Blobs: blobs, Sealer: w.Access.Sealer(), Log: log})
+	w.Control = control.New(control.Config{ReleaseKeys: keys, BootstrapToken: w.Access.BootstrapToken, ServerURL: func() string { return w.URL }, Store: w.Store, Bus: hints, Blobs: blobs, Sealer: w.Access.Sealer(), Log: log})
 	var parts sync.WaitGroup
 	for _, run := range []func(context.Context) error{w.Control.Run, w.Access.Run} {
 		parts.Go(func() {
