@@ -148,6 +148,7 @@ type Control struct {
 	hooks          *hooks.Hooks
 	releases       *releases.Releases
 	hosting        *hosting.Hosting
+	launchRelease  func(tx *store.Tx, version string) (*work.ReleaseRef, error)
 	begins         begins
 	released       func(ctx context.Context, version string) // what follows from a new stable release; nil: nothing
 	stats          counters
@@ -199,6 +200,7 @@ func New(cfg Config) *Control {
 	c.hosting = hosting.New(hostingHost{c}, c.store, c.log, hosting.Settings{ServerURL: cfg.ServerURL, Token: cfg.BootstrapToken})
 	c.updateHosted = c.updateLaunched
 	c.releases = releases.New(releaseHost{c}, c.store, c.blobs, c.log, cfg.ReleaseKeys)
+	c.launchRelease = c.releaseRef
 	return c
 }
 

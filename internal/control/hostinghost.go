@@ -47,7 +47,7 @@ func (h hostingHost) NewJob(org string) *work.Job {
 }
 
 func (h hostingHost) Release(tx *store.Tx, version string) (*work.ReleaseRef, error) {
-	return h.c.releases.Ref(tx, version)
+	return h.c.launchRelease(tx, version)
 }
 
 func (h hostingHost) Identity(tx *store.Tx, org string, hosting *catalog.Hosting) (*catalog.CloudIdentitySpec, []work.InputValue, error) {
@@ -268,7 +268,7 @@ func (c *Control) anewIfGone(tx *store.Tx, j *work.Job) ([]moved, error) {
 	if err != nil || !gone {
 		return nil, err
 	}
-	m, changed, err := c.move(tx, j, work.LeaseLost{Attempt: j.Attempt, Reason: "its instance ended while an approval was waited for", Gone: true})
+	m, changed, err := c.move(tx, j, work.LeaseLost{Attempt: j.Attempt, Reason: "its instance ended while an approval was waited for", Gone: true, Unsent: true})
 	if err != nil || !changed {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ type LeaseLost struct {
 	Attempt int
 	Reason  string
 	Gone    bool
+	Unsent  bool       // nobody was told of the Step under way
 	Known   *RoundLoss // of a Part in a Round
 }
 

@@ -578,7 +578,11 @@ func (m *move) interrupt(e LeaseLost) bool {
 }
 
 func leaseLost(m *move) {
-	if e := m.event.(LeaseLost); !m.interrupt(e) {
+	e := m.event.(LeaseLost)
+	if i := m.job.Current(); e.Unsent && i < len(m.job.Steps) {
+		m.job.Steps[i].Status = StepPending
+	}
+	if !m.interrupt(e) {
 		m.requeue(e.Reason, false)
 	}
 }
