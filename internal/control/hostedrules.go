@@ -31,19 +31,18 @@ func launchedThrough(tx *store.Tx, org string, spec catalog.RunnerSpec) error {
 	if !known {
 		return throughFault("there is no runner %s", through)
 	}
-	return identityOf(tx, org, *spec.Hosting)
+	return regionOf(tx, org, *spec.Hosting)
 }
 
-// identityOf refuses a hosted Runner whose launcher would not know as whom to work, or where.
-func identityOf(tx *store.Tx, org string, h catalog.Hosting) error {
+// regionOf refuses a hosted Runner whose launcher would not know where to work. That the identity is there is for identityKnown to say.
+func regionOf(tx *store.Tx, org string, h catalog.Hosting) error {
 	if h.CloudIdentity == "" {
 		return nil
 	}
 	i, err := tx.CloudIdentity(org, h.CloudIdentity)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return fault.New(fault.Invalid, "runner_cloud_identity", "there is no cloud identity %s", h.CloudIdentity).WithHint("see: legwork cloud-identity list").
-			WithDetails(fault.Problem{Field: "hosting.cloud_identity", Message: "there is none of this name"})
+		return nil
 	case err == nil && h.Launcher == catalog.LaunchECS && h.Region == "" && i.Region == "":
 		return fault.New(fault.Invalid, "runner_region", "neither the hosting nor the cloud identity %s names a region", i.Name).
 			WithHint("say hosting.region, such as eu-central-1").WithDetails(fault.Problem{Field: "hosting.region", Message: "is missing"})
