@@ -153,8 +153,9 @@ func (c *Control) identityFor(tx *store.Tx, org string, hosting *catalog.Hosting
 	keys := []work.InputValue{
 		{Name: "AWS_ACCESS_KEY_ID", Kind: catalog.Env, Sensitive: true},
 		{Name: "AWS_SECRET_ACCESS_KEY", Kind: catalog.Env, Sensitive: true, Reference: i.HasReference()},
+		{Name: "AWS_SESSION_TOKEN", Kind: catalog.Env}, // one of the host belongs to keys of the host
 	}
-	for n, text := range []string{i.AccessKeyID, secret} {
+	for n, text := range []string{i.AccessKeyID, secret, ""} {
 		if keys[n].Value, err = json.Marshal(text); err != nil {
 			return nil, nil, err
 		}

@@ -50,7 +50,7 @@ func TestTheSecretOfACloudIdentityIsShownToNobody(t *testing.T) {
 	}
 	for _, actor := range []catalog.Actor{s.owner(), s.stranger()} {
 		got, err := s.keysOf(actor.OrganizationID, "cloud")
-		want := `eu-central-1 env AWS_ACCESS_KEY_ID="AKIAIOSFODNN7EXAMPLE" true false env AWS_SECRET_ACCESS_KEY="hunter2-of-` + actor.Name + `" true false`
+		want := `eu-central-1 env AWS_ACCESS_KEY_ID="AKIAIOSFODNN7EXAMPLE" true false env AWS_SECRET_ACCESS_KEY="hunter2-of-` + actor.Name + `" true false env AWS_SESSION_TOKEN="" false false`
 		if err != nil || got != want {
 			t.Errorf("%s %v\nwant\n%s", got, err, want)
 		}

@@ -1,7 +1,9 @@
 package ecs
 
 import (
+	"cmp"
 	"context"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
@@ -21,7 +23,8 @@ func (s *session) findLogGroup(ctx context.Context) (*types.LogGroup, error) {
 		if text(g.LogGroupName) != name {
 			continue
 		}
-		tags, err := s.logs.ListTagsForResource(ctx, &cloudwatchlogs.ListTagsForResourceInput{ResourceArn: g.LogGroupArn})
+		arn := cmp.Or(text(g.LogGroupArn), strings.TrimSuffix(text(g.Arn), ":*")) // the second is of clouds that came before the first
+		tags, err := s.logs.ListTagsForResource(ctx, &cloudwatchlogs.ListTagsForResourceInput{ResourceArn: &arn})
 		switch {
 		case hasCode(err, "ResourceNotFoundException"):
 			return nil, nil
