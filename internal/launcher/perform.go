@@ -29,6 +29,10 @@ type performer struct {
 
 // perform does a Step and gives the processes that it knows of.
 func (p *performer) perform(ctx context.Context, step work.StepKind) ([]work.UnitReport, error) {
+	if (step == work.StepCheck || step == work.StepLaunch) && p.task.ServerURL == "" {
+		return nil, fault.New(fault.Invalid, "launcher_task", "the Server does not say under which URL an Instance reaches it").
+			WithHint("set its public_url")
+	}
 	switch step {
 	case work.StepCheck:
 		return nil, p.check(ctx)

@@ -1,0 +1,265 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"legwork/internal/catalog"
+	"legwork/internal/engine"
+	"legwork/internal/fault"
+	"legwork/internal/work"
+)
+
+// fake is a launcher whose processes are a list.
+type fake struct {
+	running []string
+	ended   []string
+	fails   []error // of the calls to come, nil where one goes well
+	tasks   []work.RunnerTask
+	removed bool
+}
+
+func (f *fake) next(task *work.RunnerTask) error {
+	f.tasks = append(f.tasks, *task)
+	if len(f.fails) == 0 {
+		return nil
+	}
+	err := f.fails[0]
+	f.fails = f.fails[1:]
+	return err
+}
+
+func (f *fake) Describe(_ context.Context, task *work.RunnerTask) ([]string, error) {
+	return []string{"found " + task.Runner}, f.next(task)
+}
+
+func (f *fake) Ensure(_ context.Context, task *work.RunnerTask) ([]work.UnitReport, error) {
+	if err := f.next(task); err != nil {
+		return nil, err
+	}
+	for _, u := range task.Units {
+		f.running = append(f.running, u.Name)
+	}
+	return f.reports(), nil
+}
+
+func (f *fake) reports() []work.UnitReport {
+	var reports []work.UnitReport
+	for _, name := range f.running {
+		reports = append(reports, work.UnitReport{Name: name, ID: "id of " + name, State: work.UnitRunning})
+	}
+	for _, name := range f.ended {
+		reports = append(reports, work.UnitReport{Name: name, ID: "id of " + name, State: work.UnitStopped})
+	}
+	return reports
+}
+
+func (f *fake) List(_ context.Context, task *work.RunnerTask) ([]work.UnitReport, error) {
+	return f.reports(), f.next(task)
+}
+
+func (f *fake) Stop(_ context.Context, task *work.RunnerTask, names []string) error {
+	if err := f.next(task); err != nil {
+		return err
+	}
+	f.running = slices.DeleteFunc(f.running, func(name string) bool { return slices.Contains(names, name) })
+	f.ended = append(f.ended, names...)
+	return nil
+}
+
+func (f *fake) Remove(_ context.Context, task *work.RunnerTask) error {
+	f.running, f.ended, f.removed = nil, nil, true
+	return f.next(task)
+}
+
+func spec(hosting catalog.Hosting) *work.Spec {
+	hosting.Launcher = catalog.LaunchProcess
+	input := func(name, value string) work.InputValue {
+		return work.InputValue{Name: name, Kind: catalog.Env, Value: []byte(value), Sensitive: true}
+	}
+	return &work.Spec{
+		Task: &work.RunnerTask{Owner: "owner", RunnerID: "r", Runner: "cloud", ServerURL: "http://server", Hosting: &hosting,
+			Identity: &catalog.CloudIdentitySpec{Name: "aws", AccessKeyID: "AKIA", SecretAccessKey: "key-in-the-task"},
+			Units:    []work.Unit{{Name: "cloud-1", Token: "token-number-1"}, {Name: "cloud-2", Token: "token-number-2"}}},
+		Inputs: []work.InputValue{input(UnitEnv+"GREETING", `"good morning"`), input("AWS_SECRET_ACCESS_KEY", `"key-of-aws"`)},
+	}
+}
+
+// performed takes a Step the way of a Job: through the Engine, a file, the environment, Main, and back.
+func performed(t *testing.T, f *fake, step work.StepKind, s *work.Spec) (result work.StepResult, said string) {
+	t.Helper()
+	e := NewEngine(Host{Dir: "/hosted", Program: "/bin/legwork", Version: "1.2.3", Settings: json.RawMessage(`{"Policy":{}}`)})
+	w := engine.Workspace{JobDir: t.TempDir(), Spec: s, Env: []string{"AWS_SECRET_ACCESS_KEY=key-of-aws"}}
+	c, ok, err := e.Command(t.Context(), step, w)
+	if err != nil || !ok || !slices.Equal(c.Argv[:3], []string{"/bin/legwork", "runner", "launch"}) {
+		t.Fatalf("%+v, %v, %v", c, ok, err)
+	}
+	file := c.Argv[3]
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	for _, secret := range []string{"token-number", "good morning", "key-of-aws", "key-in-the-task"} {
+		if bytes.Contains(text, []byte(secret)) || strings.Contains(strings.Join(c.Argv, " "), secret) {
+			t.Fatalf("%q can be read in %s", secret, text)
+		}
+	}
+	for _, entry := range c.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		t.Setenv(name, value)
+	}
+	var out bytes.Buffer
+	opened := Host{}
+	kinds := Kinds{catalog.LaunchProcess: func(h Host) (Launcher, error) { opened = h; return f, nil }}
+	status := kinds.Main(t.Context(), file, &out)
+	if opened.Dir != "/hosted" || opened.Version != "1.2.3" || string(opened.Settings) != `{"Policy":{}}` {
+		t.Errorf("the host is %+v", opened)
+	}
+	for _, entry := range os.Environ() {
+		if strings.HasPrefix(entry, UnitEnv) || strings.HasPrefix(entry, unitToken) {
+			t.Errorf("what a launcher starts would inherit %s", entry)
+		}
+	}
+	result, err = e.Result(t.Context(), step, w, engine.Exit{Code: status, Reason: engine.ReasonExited})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result, out.String()
+}
+
+func TestLaunch(t *testing.T) {
+	f := &fake{running: []string{"cloud-0"}}
+	result, said := performed(t, f, work.StepLaunch, spec(catalog.Hosting{}))
+	want := []work.UnitReport{{Name: "cloud-1", ID: "id of cloud-1", State: work.UnitRunning}, {Name: "cloud-2", ID: "id of cloud-2", State: work.UnitRunning}}
+	if result.Status != work.StepSucceeded || !slices.Equal(result.Units, want) {
+		t.Fatalf("%+v, %s", result, said)
+	}
+	task := f.tasks[0]
+	if task.Units[1].Token != "token-number-2" || task.Hosting.Environment["GREETING"] != "good morning" || task.Identity.SecretAccessKey != "" {
+		t.Errorf("the launcher got %+v with %v", task, task.Hosting.Environment)
+	}
+	for _, line := range []string{"starting 2 processes: cloud-1, cloud-2\n", "cloud-2 is running (id of cloud-2)\n"} {
+		if !strings.Contains(said, line) {
+			t.Errorf("it does not say %q: %s", line, said)
+		}
+	}
+}
+
+func TestFailureIsToldWithoutSecrets(t *testing.T) {
+	f := &fake{fails: []error{fault.New(fault.Forbidden, "launcher_denied", "token-number-1 and key-of-aws may not").WithHint("good morning")}}
+	result, said := performed(t, f, work.StepLaunch, spec(catalog.Hosting{}))
+	if result.Status != work.StepFailed || *result.Failure != (work.Failure{Code: "launcher_denied", Message: "*** and *** may not", Hint: "***"}) {
+		t.Fatalf("%+v, %s", result.Failure, said)
+	}
+	if !strings.Contains(said, "*** and *** may not") {
+		t.Errorf("it says %s", said)
+	}
+}
+
+func TestOtherSteps(t *testing.T) {
+	if result, said := performed(t, &fake{}, work.StepCheck, spec(catalog.Hosting{})); result.Status != work.StepSucceeded || said != "found cloud\n" {
+		t.Errorf("check: %+v, %s", result, said)
+	}
+	f := &fake{}
+	if result, _ := performed(t, f, work.StepPrepare, spec(catalog.Hosting{})); result.Status != work.StepSucceeded || len(f.running) != 0 || len(f.tasks) != 1 {
+		t.Errorf("prepare: %+v, %+v", result, f)
+	}
+	f = &fake{running: []string{"cloud-1", "cloud-9"}, ended: []string{"cloud-0"}}
+	result, said := performed(t, f, work.StepTeardown, spec(catalog.Hosting{}))
+	if result.Status != work.StepSucceeded || !f.removed || len(result.Units) != 3 || slices.ContainsFunc(result.Units, func(r work.UnitReport) bool { return r.State != work.UnitStopped }) {
+		t.Errorf("teardown: %+v, %s", result, said)
+	}
+	nowhere := spec(catalog.Hosting{})
+	nowhere.Task.ServerURL = ""
+	if result, _ := performed(t, &fake{}, work.StepCheck, nowhere); result.Status != work.StepFailed || result.Failure.Code != "launcher_task" {
+		t.Errorf("no URL: %+v", result)
+	}
+}
+
+func TestTidy(t *testing.T) {
+	f := &fake{running: []string{"cloud-1", "cloud-2", "cloud-3"}, ended: []string{"cloud-0"}}
+	s := spec(catalog.Hosting{})
+	s.Task.Known, s.Task.Units = []string{"cloud-2", "cloud-1"}, []work.Unit{{Name: "cloud-1"}}
+	result, said := performed(t, f, work.StepTidy, s)
+	states := map[string]string{}
+	for _, r := range result.Units {
+		states[r.Name] = string(r.State) + " " + r.Note
+	}
+	if result.Status != work.StepSucceeded || !slices.Equal(f.running, []string{"cloud-2"}) || states["cloud-1"] != "stopped its time is over" ||
+		states["cloud-3"] != "stopped nobody knows of it" || states["cloud-2"] != "running " || states["cloud-0"] != "stopped " {
+		t.Fatalf("%+v, %v, %s", f, states, said)
+	}
+}
+
+// What passes by itself is tried again, after longer and longer pauses, for as long as the Step has time.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttled := fault.New(fault.RateLimited, "throttled", "too fast")
+		f := &fake{fails: []error{throttled, throttled, throttled, nil}}
+		var said []string
+		p := &performer{launcher: f, task: spec(catalog.Hosting{}).Task, say: func(line string) { said = append(said, line) }, until: time.Now().Add(time.Minute)}
+		began := time.Now()
+		if _, err := p.perform(t.Context(), work.StepLaunch); err != nil || len(f.tasks) != 4 {
+			t.Fatalf("%v, %d calls", err, len(f.tasks))
+		}
+		if took := time.Since(began); took < 7*time.Second || took > 11*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if !strings.HasPrefix(said[1], "too fast; trying again in 1") {
+			t.Errorf("it says %q", said)
+		}
+		f.tasks, f.fails = nil, slices.Repeat([]error{throttled}, 100)
+		p.until = time.Now().Add(10 * time.Second)
+		if _, err := p.perform(t.Context(), work.StepLaunch); fault.Code(err) != "throttled" || len(f.tasks) < 2 || time.Now().After(p.until) {
+			t.Errorf("%v after %d calls", err, len(f.tasks))
+		}
+		f.tasks, f.fails = nil, []error{fault.New(fault.Forbidden, "launcher_denied", "no")}
+		if _, err := p.perform(t.Context(), work.StepLaunch); fault.Code(err) != "launcher_denied" || len(f.tasks) != 1 {
+			t.Errorf("%v after %d calls", err, len(f.tasks))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		f.fails, p.until = slices.Repeat([]error{throttled}, 100), time.Now().Add(time.Hour)
+		if _, err := p.perform(ctx, work.StepLaunch); failure(err, strings.Clone).Code != "canceled" {
+			t.Errorf("canceled: %v", err)
+		}
+	})
+}
+
+func TestBadCommands(t *testing.T) {
+	e := NewEngine(Host{Program: "legwork"})
+	bad := spec(catalog.Hosting{})
+	bad.Inputs = []work.InputValue{{Name: UnitEnv + "A=B", Kind: catalog.Env, Value: []byte(`"x"`)}}
+	for name, c := range map[string]struct {
+		step work.StepKind
+		spec *work.Spec
+	}{
+		"a step of others": {work.StepRun, spec(catalog.Hosting{})}, "the Server's own": {work.StepOnline, spec(catalog.Hosting{})},
+		"no task": {work.StepLaunch, &work.Spec{}}, "self-hosted": {work.StepLaunch, &work.Spec{Task: &work.RunnerTask{}}}, "a variable": {work.StepLaunch, bad},
+	} {
+		if _, ok, err := e.Command(t.Context(), c.step, engine.Workspace{JobDir: t.TempDir(), Spec: c.spec}); err == nil || ok {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	for _, text := range []string{"", "{", `{"step":"launch","task":{}}`} {
+		file := filepath.Join(t.TempDir(), "task")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status := (Kinds{}).Main(t.Context(), file, &bytes.Buffer{}); status == 0 {
+			t.Errorf("%q is done", text)
+		}
+	}
+}
