@@ -1,14 +1,25 @@
 package docker
 
 import (
+	"archive/tar"
+	"bytes"
+	"context"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"legwork/internal/fault"
 	"legwork/internal/launcher"
 	"legwork/internal/work"
+)
+
+// Where a container finds the authority of its Server, in a folder that every image has.
+const (
+	authorityDir  = "/etc"
+	authorityFile = "legwork-server-ca.pem"
 )
 
 // containerOf describes the container of a Unit.
@@ -16,6 +27,9 @@ func (e *engine) containerOf(unit work.Unit) client.ContainerCreateOptions {
 	labels := launcher.Tags(e.task)
 	labels[launcher.TagUnit] = unit.Name
 	told := launcher.Environment(e.task, unit)
+	if e.host.CAFile != "" {
+		told["LEGWORK_SERVER__CAFILE"] = authorityDir + "/" + authorityFile
+	}
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(told)) {
 		env = append(env, name+"="+told[name])
@@ -41,6 +55,28 @@ func (e *engine) containerOf(unit work.Unit) client.ContainerCreateOptions {
 			Resources:     container.Resources{NanoCPUs: int64(milli) * 1e6, Memory: int64(mib) << 20},
 		},
 	}
+}
+
+// trust puts the authority that this host trusts when it asks the Server into a container that was not started yet.
+func (e *engine) trust(ctx context.Context, unit work.Unit, id string) error {
+	if e.host.CAFile == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(e.host.CAFile)
+	if err != nil {
+		return fault.New(fault.Failed, "launcher_authority", "the authority of the Server cannot be read from %s", e.host.CAFile).WithCause(err).
+			WithHint("correct Server.CaFile of the Runner that launches")
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	header := tar.Header{Name: authorityFile, Mode: 0o644, Size: int64(len(pem)), Typeflag: tar.TypeReg}
+	for _, write := range []func() error{func() error { return w.WriteHeader(&header) }, func() error { _, err := w.Write(pem); return err }, w.Close} {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	_, err = e.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: authorityDir, Content: &archive})
+	return e.explain(err, "copy the Server's authority into", "the container "+unit.Name)
 }
 
 // stateOf gives what a state of Docker or Podman means. One that is not known is taken as alive, so that it is neither made twice nor removed.

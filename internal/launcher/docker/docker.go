@@ -9,7 +9,8 @@
 //
 // # What it asks of the engine
 //
-// Version, info, containers (list, inspect, create, start, stop, logs, delete), images (inspect, create, which is pull) and, of a network
+// Version, info, containers (list, inspect, create, start, stop, logs, delete, and archive, by which the
+// authority of a Server comes in that has one of its own), images (inspect, create, which is pull) and, of a network
 // that is named, inspect: calls that are in Docker's API since 1.40 and in what Podman serves. The version is negotiated. Who may use the
 // socket of an engine is as good as root on its host, unless the engine runs rootless: that right belongs to the Runner that launches
 // and not to the Server.

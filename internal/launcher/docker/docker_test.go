@@ -110,6 +110,31 @@ func TestAContainerIsConfined(t *testing.T) {
 	}
 }
 
+func TestTheAuthorityOfTheServerComesAlong(t *testing.T) {
+	isolate(t)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	e := newEngine(t, true)
+	task := bench(t, e).Task("owner-a", "cloud", "cloud-00000001")
+	l, err := docker.New(launcher.Host{Version: "1.2.3", CAFile: ca, Say: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Ensure(t.Context(), task)
+	wantFault(t, err, "launcher_authority", fault.Failed, ca)
+	if err := os.WriteFile(ca, []byte("an authority"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Ensure(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	e.mu.Lock()
+	text := e.find("cloud-00000001").files["/etc/legwork-server-ca.pem"]
+	e.mu.Unlock()
+	if told := e.environ("cloud-00000001")["LEGWORK_SERVER__CAFILE"]; text != "an authority" || told != "/etc/legwork-server-ca.pem" || len(e.running()) != 1 {
+		t.Errorf("it finds %q, and is told of %s", text, told)
+	}
+}
+
 func TestOneThatEndedIsReportedWithItsLastWordsAndRemoved(t *testing.T) {
 	isolate(t)
 	e := newEngine(t, false)

@@ -1,9 +1,11 @@
 package docker_test
 
 import (
+	"archive/tar"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -56,6 +58,7 @@ type box struct {
 	oom      bool
 	log      [][2]string // stream and text
 	volume   string
+	files    map[string]string // that were copied in
 }
 
 // answer is a status and a sentence.
@@ -111,7 +114,7 @@ func (e *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var (
 	versioned = regexp.MustCompile(`^/v(\d+)\.(\d+)(/.*)$`)
-	oneBox    = regexp.MustCompile(`^/containers/([^/]+)(/(json|start|stop|logs))?$`)
+	oneBox    = regexp.MustCompile(`^/containers/([^/]+)(/(json|start|stop|logs|archive))?$`)
 	boxName   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]+$`)
 )
 
@@ -205,6 +208,13 @@ func (e *fakeEngine) route(w http.ResponseWriter, r *http.Request, call, id stri
 		w.WriteHeader(http.StatusNoContent)
 	case "GET /containers/{id}/logs":
 		e.logs(w, r, b)
+	case "PUT /containers/{id}/archive":
+		files := tar.NewReader(r.Body)
+		for header, err := files.Next(); err == nil; header, err = files.Next() {
+			text, _ := io.ReadAll(files)
+			b.files[r.URL.Query().Get("path")+"/"+header.Name] = string(text)
+		}
+		w.WriteHeader(http.StatusOK)
 	case "DELETE /containers/{id}":
 		e.remove(w, r, b)
 	default:
@@ -269,7 +279,7 @@ func (e *fakeEngine) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.made++
-	b := &box{id: fmt.Sprintf("%064x", 0xc0ffee0000+e.made), name: name, config: config, state: container.StateCreated, volume: fmt.Sprintf("volume-%d", e.made)}
+	b := &box{id: fmt.Sprintf("%064x", 0xc0ffee0000+e.made), name: name, config: config, state: container.StateCreated, files: map[string]string{}, volume: fmt.Sprintf("volume-%d", e.made)}
 	e.boxes[b.id], e.volumes[b.volume] = b, true // the image has a VOLUME
 	e.json(w, http.StatusCreated, container.CreateResponse{ID: b.id, Warnings: []string{}})
 }

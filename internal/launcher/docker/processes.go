@@ -84,6 +84,9 @@ func (e *engine) ensure(ctx context.Context, unit work.Unit, there []container.S
 
 func (e *engine) start(ctx context.Context, unit work.Unit, id string) (work.UnitReport, error) {
 	report := work.UnitReport{Name: unit.Name, ID: id, State: work.UnitRunning}
+	if err := e.trust(ctx, unit, id); err != nil {
+		return report, err
+	}
 	if _, err := e.api.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
 		return report, e.explain(err, "start", "the container "+unit.Name)
 	}

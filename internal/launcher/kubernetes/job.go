@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"hash/fnv"
+	"os"
 	"regexp"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"legwork/internal/fault"
 	"legwork/internal/launcher"
 	"legwork/internal/work"
 )
@@ -21,6 +23,10 @@ const (
 	keptFor     = int32(600)   // seconds that a Job stays after its end
 	drainTime   = int64(3_600) // seconds that a Pod has when its node is drained: a Runner ends when its Jobs have
 	stopTime    = int64(30)    // seconds that a Pod has when Stop ends it
+
+	// Where a Pod finds the authority of its Server.
+	authorityDir  = "/etc/legwork"
+	authorityFile = "server-ca.pem"
 )
 
 // jobOf describes the Job of a Unit, with a Secret of its own by name.
@@ -48,7 +54,7 @@ func (c *cluster) podOf(secret string) core.PodSpec {
 		core.ResourceMemory: *resource.NewQuantity(int64(mib)<<20, resource.BinarySI),
 	}
 	profile := &core.SeccompProfile{Type: core.SeccompProfileTypeRuntimeDefault}
-	return core.PodSpec{
+	spec := core.PodSpec{
 		RestartPolicy:                 core.RestartPolicyNever,
 		ServiceAccountName:            c.hosting.ServiceAccount,
 		AutomountServiceAccountToken:  &mounted,
@@ -68,6 +74,13 @@ func (c *cluster) podOf(secret string) core.PodSpec {
 			},
 		}},
 	}
+	if c.host.CAFile != "" {
+		spec.Containers[0].VolumeMounts = []core.VolumeMount{{Name: "authority", MountPath: authorityDir, ReadOnly: true}}
+		spec.Volumes = []core.Volume{{Name: "authority", VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{
+			SecretName: secret, Items: []core.KeyToPath{{Key: authorityFile, Path: authorityFile}},
+		}}}}
+	}
+	return spec
 }
 
 // secretOf describes the Secret that a Job names: what the process of its Unit is told.
@@ -81,7 +94,18 @@ func (c *cluster) secretOf(job *batch.Job, unit work.Unit) (*core.Secret, error)
 		}
 	}
 	if name == "" {
-		return nil, fmt.Errorf("the Job %s names no Secret", job.Name)
+		return nil, fault.New(fault.Conflict, "launcher_taken", "the Job %s was changed by somebody: it names no Secret", job.Name).
+			WithHint("delete it with `%s -n %s delete job %s`", c.kubectl(), c.hosting.Namespace, job.Name)
+	}
+	told := launcher.Environment(c.task, unit)
+	if c.host.CAFile != "" {
+		pem, err := os.ReadFile(c.host.CAFile)
+		if err != nil {
+			return nil, fault.New(fault.Failed, "launcher_authority", "the authority of the Server cannot be read from %s", c.host.CAFile).WithCause(err).
+				WithHint("correct Server.CaFile of the Runner that launches")
+		}
+		told["LEGWORK_SERVER__CAFILE"] = authorityDir + "/" + authorityFile
+		told[authorityFile] = string(pem) // no name of a variable, so the Pod finds it as a file alone
 	}
 	sealed := true
 	return &core.Secret{
@@ -92,7 +116,7 @@ func (c *cluster) secretOf(job *batch.Job, unit work.Unit) (*core.Secret, error)
 		},
 		Immutable:  &sealed,
 		Type:       core.SecretTypeOpaque,
-		StringData: launcher.Environment(c.task, unit),
+		StringData: told,
 	}, nil
 }
 

@@ -93,6 +93,30 @@ func TestAPodIsConfinedAndTheJobBearsNoSecret(t *testing.T) {
 	})
 }
 
+func TestTheAuthorityOfTheServerComesAlong(t *testing.T) {
+	c := newCluster(t)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	l := kubernetes.Quick(launcher.Host{Version: "1.2.3", CAFile: ca, Say: func(string) {}}, patient, patient, 500)
+	task := bench(c).Task("owner-a", "cloud", "cloud-00000001")
+	_, err := l.Ensure(t.Context(), task)
+	wantFault(t, err, "launcher_authority", fault.Failed, ca)
+	if err := os.WriteFile(ca, []byte("an authority"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Ensure(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	pod := c.job("cloud-00000001").Spec.Template.Spec
+	mount, volume := pod.Containers[0].VolumeMounts[0], pod.Volumes[0]
+	if mount.Name != volume.Name || mount.MountPath != "/etc/legwork" || !mount.ReadOnly || len(volume.Secret.Items) != 1 ||
+		volume.Secret.SecretName != pod.Containers[0].EnvFrom[0].SecretRef.Name || volume.Secret.Items[0].Path != "server-ca.pem" {
+		t.Errorf("it mounts %+v at %+v", volume, mount)
+	}
+	if env := c.environ("cloud-00000001"); env[volume.Secret.Items[0].Key] != "an authority" || env["LEGWORK_SERVER__CAFILE"] != "/etc/legwork/server-ca.pem" {
+		t.Errorf("it is told %q", env)
+	}
+}
+
 func TestAServiceAccountIsNamed(t *testing.T) {
 	c := newCluster(t)
 	b := bench(c)

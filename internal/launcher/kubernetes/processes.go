@@ -66,8 +66,7 @@ func (c *cluster) ensure(ctx context.Context, unit work.Unit, there *process) er
 	}
 	secret, err := c.secretOf(there.job, unit)
 	if err != nil {
-		return fault.New(fault.Conflict, "launcher_taken", "the Job %s was changed by somebody: it names no Secret", there.job.Name).
-			WithHint("delete it with `%s -n %s delete job %s`", c.kubectl(), c.hosting.Namespace, there.job.Name).WithCause(err)
+		return err
 	}
 	// Nobody else knows the name of the Secret: one that is there already is of an Ensure that did not come to hear of it.
 	if _, err := c.secrets.create(ctx, secret, meta.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
