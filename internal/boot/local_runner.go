@@ -7,14 +7,18 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"legwork/internal/access"
 	"legwork/internal/catalog"
 	"legwork/internal/control"
+	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 	"legwork/internal/runner"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -34,20 +38,39 @@ type localRunner struct {
 	settings RunnerSettings
 	instance string
 	listener net.Listener
+	launcher bool // it launches, and does nothing else
 	log      *slog.Logger
 }
 
-// openLocalRunner makes the Local Runner ready, nil where the settings want none.
-func (s *server) openLocalRunner(serverID string) (*localRunner, error) {
-	if !s.settings.LocalRunner {
-		return nil, nil
+// runLauncher runs the Local Runner of a Server whose settings want none, once there is a hosted Runner that only the Server itself can launch.
+// It offers nothing but that: no Job of a Module or of a Runbook comes to it.
+func (s *server) runLauncher(ctx context.Context, server *http.Server) error {
+	select {
+	case <-s.control.LauncherWanted():
+	case <-ctx.Done():
+		return nil
 	}
+	l, err := s.openLocalRunner()
+	if err != nil {
+		s.log.Error("hosted runners cannot be launched by this server", "error", err)
+		return nil
+	}
+	l.launcher = true
+	s.log.Info("the local runner starts: there are hosted runners to launch")
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l.listener) }) // until the Server stops answering, or the Local Runner has ended
+	err = l.run(ctx)
+	return errors.Join(err, l.close())
+}
+
+// openLocalRunner makes the Local Runner ready.
+func (s *server) openLocalRunner() (*localRunner, error) {
 	l := &localRunner{server: s, settings: DefaultRunnerSettings(), log: s.log.With("runner", catalog.LocalRunner)}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "server"
 	}
-	l.instance = fmt.Sprintf("%s-%.8s", host, serverID)
+	l.instance = fmt.Sprintf("%s-%.8s", host, s.id)
 	dir, err := filepath.Abs(filepath.Join(s.settings.Data, localRunnerFolder))
 	if err != nil {
 		return nil, fmt.Errorf("find the folder of the local runner: %w", err)
@@ -120,7 +143,11 @@ func (l *localRunner) connect(ctx context.Context, self string) error {
 	settings := l.settings
 	settings.use(token)
 	settings.Server.URL = "http://" + l.listener.Addr().String()
-	return runner.New(runnerConfig(settings, self, l.log)).Run(ctx)
+	config := runnerConfig(settings, self, l.log)
+	if l.launcher {
+		config.Engines = engine.Set{launcher.Name: config.Engines[launcher.Name]}
+	}
+	return runner.New(config).Run(ctx)
 }
 
 // register makes the record of the Local Runner, or joins it, and keeps what this Server logs in with.

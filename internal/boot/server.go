@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -51,6 +52,7 @@ func runServer(ctx context.Context, settings ServerSettings, components bool, ou
 	if err != nil {
 		return err
 	}
+	s.url = reachable(url)
 	log.Info("the server is ready", "url", url, "version", Version(), "data", settings.Data)
 	ready(url)
 	defer time.AfterFunc(startOver, leanMemory).Stop()
@@ -72,7 +74,9 @@ type server struct {
 	local    *localRunner   // nil: none
 	closers  []func() error // in the order of opening
 
-	components bool // the page of components is served
+	components bool   // the page of components is served
+	id         string // of this Server among several
+	url        string // that processes connect to which launchers start
 }
 
 // openServer opens every part. On an error it closes those that are open.
@@ -125,12 +129,18 @@ func (s *server) open(ctx context.Context) (err error) {
 			Stall: orNone(settings.StallTimeout), Recovery: orNone(settings.RecoveryWindow),
 			MaxAttempts: settings.MaxAttempts, JobsKept: orNone(settings.JobsKept), AuditKept: time.Duration(settings.AuditKept), Ephemeral: time.Duration(settings.EphemeralInstancesKept),
 		},
+		ServerURL:      func() string { return s.url },
+		BootstrapToken: s.access.BootstrapToken,
 		UncoveredLocal: settings.UncoveredNodes == uncoveredLocal,
 		Webhooks: control.WebhookSettings{
 			Wait: time.Duration(settings.WebhookWait), Repeat: time.Duration(settings.WebhookRepeat), DenyPrivate: settings.WebhookDenyPrivate,
 		},
 	})
-	if s.local, err = s.openLocalRunner(id); s.local != nil {
+	s.id = id
+	if !settings.LocalRunner {
+		return nil // it may be wanted later: see runLauncher
+	}
+	if s.local, err = s.openLocalRunner(); s.local != nil {
 		s.closers = append(s.closers, s.local.close)
 	}
 	return err
@@ -212,6 +222,18 @@ func (s *server) listen() (net.Listener, string, error) {
 	return l, scheme + "://" + l.Addr().String(), nil
 }
 
+// reachable gives a URL at which processes on this host reach a Server that listens on all addresses.
+func reachable(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return base
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	}
+	return u.String()
+}
+
 // cannotListen says why an address cannot be listened on.
 func cannotListen(address string, err error) error {
 	f := fault.New(fault.Unavailable, "listen", "cannot listen on %s", address).WithCause(err).
@@ -254,6 +276,9 @@ func (s *server) serve(ctx context.Context, l net.Listener) error {
 	if s.local != nil {
 		listeners = append(listeners, s.local.listener)
 		parts.Go(func() error { return s.local.run(ctx) }) // it leaves before the Server stops answering
+	}
+	if s.local == nil {
+		parts.Go(func() error { return s.runLauncher(ctx, server) })
 	}
 	for _, l := range listeners {
 		parts.Go(func() error {

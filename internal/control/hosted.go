@@ -83,3 +83,6 @@ func (c *Control) Launches(ctx context.Context, actor catalog.Actor, runner stri
 		return tx.Launches(r.OrganizationID, r.ID, limit)
 	})
 }
+
+// LauncherWanted is closed once there is a hosted Runner that the Server itself has to launch.
+func (c *Control) LauncherWanted() <-chan struct{} { return c.hosting.LauncherWanted() }

@@ -142,6 +142,9 @@ func (stepsEngine) Result(_ context.Context, step work.StepKind, _ engine.Worksp
 func withRunbooks(engines engine.Set) engine.Set {
 	all := engine.Set{}
 	maps.Copy(all, engines)
+	if len(all) == 1 && all[launcher.Name] != nil { // it is there to launch, and for nothing else
+		return all
+	}
 	all[secretsEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: "1"}, nil }}
 	all[updateEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: "1"}, nil }}
 	all[runbookEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: runbookVersion}, nil }}

@@ -94,6 +94,9 @@ type Hosting struct {
 	set   Settings
 	kick  chan struct{} // holds one
 
+	wanted   chan struct{} // closed once the Server itself has to launch
+	wantOnce sync.Once
+
 	mu     sync.Mutex
 	orgs   map[string]bool      // that have hosted Runners
 	hosted map[string]bool      // Runners
@@ -103,7 +106,6 @@ type Hosting struct {
 	told   map[string]time.Time // when Instances were told to leave, by launch
 	pruned time.Time            //
 	demand map[string]scaleView // by Runner, of the last look
-	owner  string               // of all that is launched
 }
 
 // scaleView is what the last look decided of a Runner.
@@ -123,7 +125,7 @@ func New(host Host, st *store.Store, log *slog.Logger, set Settings) *Hosting {
 	if set.Token == nil {
 		set.Token = func(string) string { return "" }
 	}
-	return &Hosting{host: host, store: st, log: log, set: set, kick: make(chan struct{}, 1),
+	return &Hosting{host: host, store: st, log: log, set: set, kick: make(chan struct{}, 1), wanted: make(chan struct{}),
 		orgs: map[string]bool{}, hosted: map[string]bool{}, notes: map[string]note{}, told: map[string]time.Time{}, demand: map[string]scaleView{}}
 }
 
@@ -151,6 +153,9 @@ func (h *Hosting) wake() {
 	default:
 	}
 }
+
+// LauncherWanted is closed once there is a hosted Runner that the Server itself has to launch.
+func (h *Hosting) LauncherWanted() <-chan struct{} { return h.wanted }
 
 // IsHosted tells whether a Runner is hosted, as far as this Server knows.
 func (h *Hosting) IsHosted(runnerID string) bool {
@@ -252,11 +257,11 @@ func (h *Hosting) runners(ctx context.Context) (map[string]bool, error) {
 	if fresh {
 		return known, nil
 	}
-	orgs, hosted := map[string]bool{}, map[string]bool{}
+	orgs, hosted, here := map[string]bool{}, map[string]bool{}, false
 	err := h.store.View(ctx, func(tx *store.Tx) error {
 		all, err := tx.HostedRunners()
 		for _, r := range all {
-			orgs[r.OrganizationID], hosted[r.ID] = true, true
+			orgs[r.OrganizationID], hosted[r.ID], here = true, true, here || r.Hosting.Through == ""
 		}
 		return err
 	})
@@ -267,6 +272,9 @@ func (h *Hosting) runners(ctx context.Context) (map[string]bool, error) {
 		return nil, err
 	}
 	h.orgs, h.hosted = orgs, hosted
+	if here {
+		h.wantOnce.Do(func() { close(h.wanted) })
+	}
 	for id := range h.notes {
 		if !hosted[id] {
 			delete(h.notes, id)
