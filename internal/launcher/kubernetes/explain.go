@@ -34,7 +34,7 @@ func (c *cluster) explain(err error, verb, group, resource, name string) error {
 	case apierrors.IsForbidden(err):
 		return c.forbidden(err, said, verb, group, resource, f)
 	case apierrors.IsUnauthorized(err):
-		return fault.New(fault.Forbidden, "launcher_denied", "the cluster at %s does not accept the launcher's credentials", c.address).WithCause(err).
+		return fault.New(fault.Forbidden, "launcher_credentials", "the cluster at %s does not accept the launcher's credentials", c.address).WithCause(err).
 			WithHint("renew them in the kubeconfig, or the token of the service account")
 	case apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
 		return c.noNamespace(err)
@@ -93,7 +93,7 @@ func (c *cluster) unreachable(err error) error {
 	var expired x509.CertificateInvalidError
 	switch {
 	case strings.Contains(said, "getting credentials"):
-		return fault.New(fault.Forbidden, "launcher_denied", "the launcher has no credentials for the cluster at %s: %s", c.address, said).WithCause(err).
+		return fault.New(fault.Forbidden, "launcher_credentials", "the launcher has no credentials for the cluster at %s: %s", c.address, said).WithCause(err).
 			WithHint("run the program that the kubeconfig names for credentials by hand, as the user of the Runner that launches")
 	case errors.As(err, &authority), errors.As(err, &host), errors.As(err, &expired):
 		return fault.New(fault.Failed, "launcher_unreachable", "the certificate of the cluster at %s is not trusted: %s", c.address, said).WithCause(err).

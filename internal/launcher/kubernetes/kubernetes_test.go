@@ -312,7 +312,7 @@ func TestWhatAClusterRefuses(t *testing.T) {
 		"unavailable":     {"list jobs.batch", status(503, meta.StatusReasonServiceUnavailable, "apiserver is shutting down"), "launcher_failing", fault.Unavailable, "shutting down", ""},
 		"conflict":        {"create jobs.batch", status(409, meta.StatusReasonConflict, `Operation cannot be fulfilled on resourcequotas "few": the object has been modified`), "launcher_conflict", fault.Unavailable, "modified", ""},
 		"invalid":         {"create jobs.batch", status(422, meta.StatusReasonInvalid, "spec.template: Invalid value"), "launcher_refused", fault.Invalid, "Invalid value", ""},
-		"bad credentials": {"list jobs.batch", status(401, meta.StatusReasonUnauthorized, "Unauthorized"), "launcher_denied", fault.Forbidden, "does not accept", "renew"},
+		"bad credentials": {"list jobs.batch", status(401, meta.StatusReasonUnauthorized, "Unauthorized"), "launcher_credentials", fault.Forbidden, "does not accept", "renew"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
