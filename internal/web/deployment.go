@@ -82,6 +82,11 @@ func (v *visit) deploymentOf(runner string) (deployment, error) {
 	if r.Hosting == nil {
 		return d, notHosted(r)
 	}
+	demand, err := v.Control.DemandOf(v.ctx, v.actor, r.ID)
+	if err != nil {
+		return d, err
+	}
+	d.demand = &demand
 	jobs, err := v.Control.Jobs(v.ctx, v.actor, control.JobFilter{Kind: work.RunnerJob, Action: work.Deploy, Limit: 200})
 	for _, j := range jobs {
 		if j.Runbook == r.Name {

@@ -75,8 +75,9 @@ func fillEverything(t *testing.T, w *apitest.World) map[string]string {
 		_, err := w.Access.CreateUser(ctx, owner(w), name, role, password)
 		w.Must(err)
 	}
-	launches(w, "1.4.2", release.Patch)
+	launches(w, "1.4.2", release.Minor)
 	w.Runner("shop-1", shopWork)
+	launches(w, "1.4.2", release.Patch)
 	_, err := w.Client.CreateRunner(ctx, catalog.RunnerSpec{Name: "shop-2", Description: "Not started yet", IsAssignedToAllModules: true})
 	w.Must(err)
 	manifest := shopManifest
@@ -164,6 +165,10 @@ func fillSamples(w *apitest.World) {
 
 // shopWork plans with a plan to look at, prints as engines do, and fails where it creates.
 func shopWork(s *apitest.StepRun) work.StepResult {
+	if s.Spec.Task != nil {
+		s.Print("the process launcher works on this host", "ok")
+		return work.StepResult{}
+	}
 	s.Print("\x1b[1mInitializing the backend...\x1b[0m", "\x1b[32m\x1b[1mOpenTofu has been successfully initialized!\x1b[0m")
 	r := work.StepResult{Commit: "4f2a9c1e8b7d6a5f4e3d2c1b0a9f8e7d6c5b4a39"}
 	switch s.Kind {

@@ -55,8 +55,8 @@ func fillHosted(t *testing.T, w *apitest.World, world map[string]string) {
 	past := made.Runner
 	w.Must(w.Store.Update(ctx, func(tx *store.Tx) error {
 		for i, l := range []store.Launch{
-			{Name: "burst-0a1b2c3d", State: store.LaunchGivenUp, Why: "1 Job waits", EndedWhy: "it did not come online within 1m0s", EndedAt: now.Add(-50 * time.Minute)},
-			{Name: "burst-4e5f6071", State: store.LaunchEnded, Why: "1 Job waits, the launch before it was given up", EndedWhy: "it was idle for 5m0s", OnlineAt: now.Add(-49 * time.Minute), EndedAt: now.Add(-20 * time.Minute)},
+			{Name: "burst-0a1b2c3d", State: store.LaunchGivenUp, Why: "1 Job waits", EndedWhy: "it did not come online within 1m0s", EndedAt: now.Add(time.Minute)},
+			{Name: "burst-4e5f6071", State: store.LaunchEnded, Why: "1 Job waits, the launch before it was given up", EndedWhy: "it was idle for 5m0s", OnlineAt: now.Add(1200 * time.Millisecond), EndedAt: now.Add(27 * time.Minute)},
 		} {
 			l.OrganizationID, l.RunnerID, l.Launcher, l.ExternalID, l.Version, l.Stopped = past.OrganizationID, past.ID, "process", strconv.Itoa(4000+i), "1.4.0", true
 			if err := tx.InsertLaunch(&l); err != nil {

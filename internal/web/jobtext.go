@@ -60,6 +60,9 @@ func yesNo(yes bool) string {
 }
 
 func instancesOf(r runnerView) string {
+	if len(r.Instances) == 0 && r.Hosting != nil {
+		return "none there"
+	}
 	if len(r.Instances) == 0 {
 		return "never connected"
 	}

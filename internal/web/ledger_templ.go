@@ -59,7 +59,7 @@ func demandFigures(d control.Demand) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = figureTile("Wait of most Jobs", orWord(waited(d.WaitP95), "none"), "the last hour; half of them "+orWord(waited(d.WaitP50), "none")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figureTile("Wait of most Jobs", orWord(waited(d.WaitP95), "none"), "in the last hour").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -151,14 +151,7 @@ func (v *visit) afterJobs(r runnerView, jobs []*work.Job, what string) outcome {
 	return outcome{next: v.backTo(r), note: what + " are the Jobs " + strings.Join(all, ", ") + "."}
 }
 
-// versionMark says of a version how it stands to the newest.
-func versionMark(versions control.RunnerVersion) string {
-	if versions.Updating != nil {
-		return "updating"
-	}
-	return "outdated"
-}
-
+// outdatedText says how many Runners are of an older release than the newest.
 func outdatedText(n int) string {
 	if n == 1 {
 		return "1 Runner is outdated."
