@@ -129,27 +129,19 @@ func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[
 	})
 }
 
-// updating gives the update Job of a Runner that is under way, or else the first that waits.
+// updating gives the update Job of a Runner that is under way, or else the first that waits; nil when there is none.
 func updating(tx *store.Tx, r catalog.Runner) (*work.Job, error) {
-	for _, lane := range []string{updateLane(r.ID), "runner:" + r.ID} {
-		open, err := tx.OpenInLane(r.OrganizationID, lane)
-		if err != nil {
-			return nil, err
-		}
-		open = slices.DeleteFunc(open, func(j *work.Job) bool { return j.Action != work.Update })
-		if len(open) > 0 {
-			return slices.MaxFunc(open, func(a, b *work.Job) int {
-				switch {
-				case a.Status.Bound() == b.Status.Bound():
-					return int(b.Number - a.Number)
-				case a.Status.Bound():
-					return 1
-				}
-				return -1
-			}), nil
+	lane := updateLane(r.ID)
+	if r.Hosting != nil {
+		lane = "runner:" + r.ID
+	}
+	open, err := tx.OpenInLane(r.OrganizationID, lane)
+	for _, j := range open {
+		if j.Action == work.Update {
+			return j, err
 		}
 	}
-	return nil, nil
+	return nil, err
 }
 
 // leastConsent gives the least of the consents of Instances that are online, of all that are known if none is. One that cannot be updated

@@ -58,6 +58,7 @@ func Cleanup() {
 	if p, err := Binary(); err == nil && os.Getenv("LEGWORK_TEST_BINARY") == "" {
 		os.RemoveAll(filepath.Dir(p))
 	}
+	cleanBuilds()
 	if clocks.dir != "" {
 		os.RemoveAll(clocks.dir)
 	}
@@ -549,6 +550,7 @@ type Instance struct {
 	State     string `json:"state"`
 	Connected bool   `json:"connected"`
 	Active    int    `json:"active"`
+	Version   string `json:"version"`
 }
 
 // Seen is the Runner's Instance as the Server sees it, empty when it never did.

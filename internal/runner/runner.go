@@ -76,7 +76,7 @@ func New(cfg Config) *Runner {
 	life, leave := context.WithCancel(context.Background())
 	return &Runner{
 		cfg: cfg, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
-		approver: newApprover(cfg.Approval), tools: newTools(cfg.Engines, cfg.EnginePaths),
+		approver: newApprover(cfg.Approval), tools: newTools(withUpdates(cfg.Engines, cfg.Updates), cfg.EnginePaths),
 		keeping: make(chan struct{}, 1), turn: make(chan struct{}, 1), life: life, leave: leave,
 		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 	}

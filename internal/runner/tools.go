@@ -146,7 +146,6 @@ func withRunbooks(engines engine.Set) engine.Set {
 		return all
 	}
 	all[secretsEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: "1"}, nil }}
-	all[updateEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: "1"}, nil }}
 	all[runbookEngine] = stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: runbookVersion}, nil }}
 	if all[ansibleEngine] == nil {
 		var versions engine.Versions
@@ -154,6 +153,16 @@ func withRunbooks(engines engine.Set) engine.Set {
 			return versions.Find(ctx, string(ansibleEngine), []string{"ansible-playbook"}, dirs, askAnsible)
 		}}
 	}
+	return all
+}
+
+// withUpdates adds what an Instance says that can go on as another release, where its owner lets it be updated or hear of it.
+func withUpdates(engines engine.Set, u Updates) engine.Set {
+	if u.Consent == "" {
+		return engines
+	}
+	all := engine.Set{updateEngine: stepsEngine{func(context.Context, []string) (engine.Tool, error) { return engine.Tool{Version: "1"}, nil }}}
+	maps.Copy(all, engines)
 	return all
 }
 

@@ -17,9 +17,11 @@ func TestJobsUnderWayAreFoundByTheirOwnIndex(t *testing.T) {
 		selectQueueDepth:     "jobs_queue",
 		selectQueuedOf:       "jobs_queued_of_module (module_id=?",
 		selectModuleBusy:     "jobs_bound_once (lane=?",
-		selectParts:          "jobs_parts (parent_id=?",
-		selectRunsOf:         "jobs_runs",
-		countWaiting:         "jobs_runs",
+
+		selectRunnerJobsWaiting: "jobs_runner_waiting (lane=?",
+		selectParts:             "jobs_parts (parent_id=?",
+		selectRunsOf:            "jobs_runs",
+		countWaiting:            "jobs_runs",
 
 		openRunPage + openRunOrder + "$1":                                                                                        "jobs_runs",
 		openRunPage + " AND (rank_at, number, id) > ($1, $2, $3)" + openRunOrder + "$4":                                          "jobs_runs",
