@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "runner" && os.Args[2] == "round" {
 		os.Exit(RunRound(context.Background(), os.Args[3], os.Environ(), os.Stdout))
 	}
+	if len(os.Args) >= 3 && os.Args[1] == "runner" && (os.Args[2] == "launch" || os.Args[2] == "start") {
+		os.Exit(launched(os.Args[2:]))
+	}
 	if dir := os.Getenv(keeperVar); dir != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
@@ -49,7 +52,7 @@ func TestMain(m *testing.M) {
 		if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 			panic(err)
 		}
-		cfg.Engines, cfg.Environ = engine.Set{catalog.Script: script.New()}, os.Environ()
+		cfg.Engines, cfg.Environ = withLauncher(engine.Set{catalog.Script: script.New()}, cfg), os.Environ()
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 		if os.Getenv(programVar) != "" {
 			runProgram(cfg)
