@@ -42,7 +42,6 @@ type Runner struct {
 
 	warming sync.Once
 	keeping chan struct{} // guards keeper
-	turn    chan struct{} // holds one while a Session is open or tried; see holdSessions
 	keeper  *process.Client
 
 	life  context.Context // ends when the Runner leaves
@@ -60,8 +59,7 @@ type Runner struct {
 	parted   time.Time               // when the last Session ended
 	full     bool                    // the last Heartbeat said that there is no room
 	stopRun  context.CancelCauseFunc // ends Run
-	hold     chan struct{}           // not nil while no Session is wanted; closed when one is again
-	cut      context.CancelCauseFunc // ends the present Session, or the way to it; nil while there is none
+	hold     chan struct{}           // not nil while no other Session is to be opened; closed when one is again
 	replaced bool                    // another release's program lies in the place of this one
 	pulse    chan struct{}           // holds one; asks for a Heartbeat at once
 	resting  bool                    // the Server wants it to take no Job
@@ -77,7 +75,7 @@ func New(cfg Config) *Runner {
 	return &Runner{
 		cfg: cfg, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
 		approver: newApprover(cfg.Approval), tools: newTools(withUpdates(cfg.Engines, cfg.Updates), cfg.EnginePaths),
-		keeping: make(chan struct{}, 1), turn: make(chan struct{}, 1), life: life, leave: leave,
+		keeping: make(chan struct{}, 1), life: life, leave: leave,
 		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 	}
 }
@@ -273,13 +271,13 @@ func (r *Runner) stayConnected(ctx context.Context) error {
 	var p pace
 	for r.awaitTurn(ctx) {
 		began := time.Now()
-		welcomed, err := r.sessionInTurn(ctx)
+		welcomed, err := r.session(ctx)
 		p.known = p.known || r.token.Value != ""
-		if errors.Is(err, errHeld) {
-			continue
-		}
 		if ctx.Err() != nil {
 			break
+		}
+		if r.isHeld() {
+			continue
 		}
 		wait, final := p.next(err, welcomed, time.Since(began))
 		if final != nil {

@@ -136,6 +136,9 @@ func (s *fakeServer) welcome(conn *wire.Conn, hello *wire.Hello) {
 		w.Jobs = append(w.Jobs, s.continues(held))
 	}
 	s.hellos = append(s.hellos, hello)
+	if old := s.conn; old != nil {
+		s.closing.Go(func() { old.Close(wire.CloseReplaced, "") })
+	}
 	s.conn = conn
 	_ = conn.Send(w)
 	s.changed.Broadcast()

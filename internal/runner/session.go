@@ -35,7 +35,7 @@ func (r *Runner) session(ctx context.Context) (welcomed bool, err error) {
 		return false, err
 	}
 	closing := context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), errHeld) { // it is back in a moment
+		if errors.Is(context.Cause(ctx), ErrReplaced) { // it is back in a moment
 			conn.Close(wire.CloseNormal, "the Runner is updated")
 			return
 		}

@@ -49,7 +49,7 @@ type upgrade struct {
 	ref  work.ReleaseRef
 	say  func(string)           // a line for people, in the log of the Step or of the Runner
 	mark func(updateNote) error // written before something is done that a new process must know
-	hold bool                   // the Session is to be ended meanwhile
+	hold bool                   // there is a Session, which that of the other program will replace
 }
 
 // updateNote is what a Step notes of its update beside its spool, for the process that comes after.
@@ -142,10 +142,7 @@ func (u *upgrade) run(ctx context.Context) error {
 	}
 	defer func() { _ = os.Remove(file) }() // it is not there any more when it took its place
 	if u.hold {
-		release, err := r.holdSessions(ctx)
-		if err != nil {
-			return err
-		}
+		release := r.holdSessions(ctx)
 		defer func() {
 			if !r.isReplaced() {
 				release()
