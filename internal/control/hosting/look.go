@@ -193,7 +193,7 @@ func (l *look) missing(f *fleet, o *launch, failed map[string]bool) error {
 		failed[j.ID] = true
 		l.failure(f, why)
 	}
-	l.end(f, o, store.LaunchGivenUp, why)
+	l.lose(f, o, store.LaunchGivenUp, why)
 	return nil
 }
 
@@ -203,10 +203,16 @@ func (l *look) failure(f *fleet, why string) {
 	f.state.FailedAt, f.state.Failure = l.tx.Now(), why
 }
 
-// end closes a line of the ledger. Its process may be left.
-func (l *look) end(f *fleet, o *launch, state store.LaunchState, why string) {
+// end closes a line of the ledger, of an Instance that took its leave.
+func (l *look) end(o *launch, state store.LaunchState, why string) {
 	o.State, o.EndedAt = state, l.tx.Now()
 	o.EndedWhy = cmp.Or(o.EndedWhy, why)
+}
+
+// lose closes a line of the ledger, of an Instance whose process may be left.
+func (l *look) lose(f *fleet, o *launch, state store.LaunchState, why string) {
+	o.EndedWhy = ""
+	l.end(o, state, why)
 	f.state.TidyDue = f.state.TidyDue || !o.Stopped
 }
 
@@ -228,10 +234,10 @@ func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
 	}
 	switch {
 	case gone && (o.State == store.LaunchDraining || o.instance.Leaving):
-		l.end(f, o, store.LaunchEnded, "its process ended")
+		l.end(o, store.LaunchEnded, "its process ended")
 		return nil
 	case gone:
-		l.end(f, o, store.LaunchEnded, "nothing was heard of it any more")
+		l.lose(f, o, store.LaunchEnded, "nothing was heard of it any more")
 		return nil
 	case o.State == store.LaunchOnline && (o.instance.Leaving || o.instance.Draining):
 		o.State, o.DrainingAt = store.LaunchDraining, now
@@ -247,7 +253,7 @@ func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
 		o.IdleFrom = since
 	}
 	if o.State == store.LaunchDraining && taken == 0 && now.Sub(laterOf(o.IdleFrom, o.DrainingAt)) > leaveTime {
-		l.end(f, o, store.LaunchEnded, fmt.Sprintf("it did not end by itself within %s", leaveTime))
+		l.lose(f, o, store.LaunchEnded, fmt.Sprintf("it did not end by itself within %s", leaveTime))
 	}
 	return nil
 }
@@ -408,7 +414,7 @@ func (l *look) act(f *fleet) error {
 		l.failure(f, fmt.Sprintf("%s: %s", d.GiveUp[0], why))
 		for _, o := range f.open {
 			if slices.Contains(d.GiveUp, o.Name) {
-				l.end(f, o, store.LaunchGivenUp, why)
+				l.lose(f, o, store.LaunchGivenUp, why)
 			}
 		}
 	}
