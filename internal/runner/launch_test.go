@@ -217,6 +217,10 @@ func TestNotToBeHadAgain(t *testing.T) {
 	s := newServer(t)
 	s.noDrainAck = true
 	r := start(t, testConfig(t, s))
+	s.wait("a Session", func() bool { return s.conn != nil })
+	if _, err := r.keep(r.life); err != nil { // one that is only just being started would be there after the test
+		t.Fatal(err)
+	}
 	s.send(&wire.Drain{Leave: true})
 	s.wait("it drains", func() bool { return tallied[*wire.Draining](s) == 1 })
 	s.send(&wire.Drain{Resume: true})
