@@ -37,7 +37,7 @@ func updatesOf(hello *wire.Hello) string {
 // canceled. Jobs that are queued or under way are given in their place. Where no Instance can be updated the fault says why:
 // "runner_up_to_date", "runner_offline", "update_refused", "release_platform", "update_unsupported", "release_not_found".
 func (c *Control) UpgradeRunner(ctx context.Context, actor catalog.Actor, runner, version string) (jobs []*work.Job, err error) {
-	if err := actor.Need(catalog.Administer); err != nil {
+	if err := actor.Need(catalog.Operate); err != nil {
 		return nil, err
 	}
 	if err := c.refuseWhileDraining(); err != nil {
@@ -78,7 +78,7 @@ func (c *Control) upgradeHosted(ctx context.Context, actor catalog.Actor, r cata
 
 // UpgradeRunners does UpgradeRunner for every outdated Runner. skipped says, by Runner, why one was left out.
 func (c *Control) UpgradeRunners(ctx context.Context, actor catalog.Actor) (jobs []*work.Job, skipped map[string]string, err error) {
-	if err := actor.Need(catalog.Administer); err != nil {
+	if err := actor.Need(catalog.Operate); err != nil {
 		return nil, nil, err
 	}
 	runners, err := c.Runners(ctx, actor)
