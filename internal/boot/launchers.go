@@ -26,7 +26,7 @@ var launchers = launcher.Kinds{
 func (s *RunnerSettings) launcherHost(self string) launcher.Host {
 	return launcher.Host{
 		Dir: filepath.Join(s.WorkingDirectory.WorkingDirectory, "hosted"), Program: self, Version: Version(), CAFile: s.Server.CAFile,
-		Settings: s.handedDown(),
+		Keys: s.Runner.ReleaseKeys, Settings: s.handedDown(),
 	}
 }
 

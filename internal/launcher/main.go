@@ -26,6 +26,9 @@ func (k Kinds) Main(ctx context.Context, file string, out io.Writer) int {
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
+	if err == nil && a.Result == "" {
+		err = errors.New("it does not say where the outcome goes")
+	}
 	if err != nil {
 		fmt.Fprintf(out, "the task cannot be read: %v\n", err)
 		return 2
