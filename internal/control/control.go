@@ -149,6 +149,7 @@ type Control struct {
 	releases       *releases.Releases
 	hosting        *hosting.Hosting
 	launchRelease  func(tx *store.Tx, version string) (*work.ReleaseRef, error)
+	newestStable   func(tx *store.Tx) (string, error)
 	begins         begins
 	released       func(ctx context.Context, version string) // what follows from a new stable release; nil: nothing
 	stats          counters
@@ -201,6 +202,8 @@ func New(cfg Config) *Control {
 	c.updateHosted = c.updateLaunched
 	c.releases = releases.New(releaseHost{c}, c.store, c.blobs, c.log, cfg.ReleaseKeys)
 	c.launchRelease = c.releaseRef
+	c.newestStable = func(tx *store.Tx) (string, error) { return c.releases.Newest(tx, release.Stable) }
+	c.released = func(context.Context, string) { c.hosting.Published() }
 	return c
 }
 

@@ -60,7 +60,7 @@ func (c *Control) RemoveRunner(ctx context.Context, actor catalog.Actor, runner 
 func (c *Control) updateLaunched(ctx context.Context, actor catalog.Actor, runner, version string) (*work.Job, error) {
 	if version == "" {
 		err := c.store.View(ctx, func(tx *store.Tx) (err error) {
-			version, err = c.releases.Newest(tx, release.Stable)
+			version, err = c.newestStable(tx)
 			return err
 		})
 		if err != nil {

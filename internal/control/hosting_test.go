@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -537,5 +538,42 @@ func TestSelfHostedGoesFirst(t *testing.T) {
 	s.until(j.ID, work.Succeeded)
 	if n := len(c.made()); n != 2 {
 		t.Errorf("%d were launched beside a busy one", n-1)
+	}
+}
+
+// TestAutoUpdate: a Runner whose record wants it takes a stable release that is published, once.
+func TestAutoUpdate(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	s.c.launchRelease = func(_ *store.Tx, version string) (*work.ReleaseRef, error) {
+		return &work.ReleaseRef{Version: version}, nil
+	}
+	var newest atomic.Value
+	newest.Store("")
+	s.c.newestStable = func(*store.Tx) (string, error) { return newest.Load().(string), nil }
+	c := s.hosted(func(h *catalog.Hosting) { h.AutoUpdate = true })
+	c.deploy()
+	publish := func(version string) {
+		newest.Store(version)
+		s.c.released(context.Background(), version)
+	}
+	updates := func() (n int) {
+		all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{})
+		s.must(err)
+		for _, j := range all {
+			if j.Action == work.Update && j.Status == work.Succeeded {
+				n++
+			}
+		}
+		return n
+	}
+	publish("2.0.0")
+	eventually(t, "it is rolled out", func() bool { return updates() == 1 })
+	publish("1.5.0")
+	publish("2.1.0")
+	eventually(t, "so is the next", func() bool { return updates() == 2 })
+	all, err := s.c.Launches(context.Background(), s.owner(), "edge", 0)
+	s.must(err)
+	if all[0].Version != "2.1.0" {
+		t.Errorf("the last one launched is of %s", all[0].Version)
 	}
 }

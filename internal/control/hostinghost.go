@@ -50,6 +50,8 @@ func (h hostingHost) Release(tx *store.Tx, version string) (*work.ReleaseRef, er
 	return h.c.launchRelease(tx, version)
 }
 
+func (h hostingHost) Newest(tx *store.Tx) (string, error) { return h.c.newestStable(tx) }
+
 func (h hostingHost) Identity(tx *store.Tx, org string, hosting *catalog.Hosting) (*catalog.CloudIdentitySpec, []work.InputValue, error) {
 	return h.c.identityFor(tx, org, hosting)
 }

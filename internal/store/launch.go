@@ -55,6 +55,7 @@ type HostingState struct {
 	DeployedAt    time.Time `json:"deployed_at,omitzero"`     // zero: nothing is launched
 	Version       string    `json:"version,omitempty"`        // that its Instances should run; empty: that of the program which launches
 	VersionBefore string    `json:"version_before,omitempty"` // to go back to
+	AutoTried     string    `json:"auto_tried,omitempty"`     // the last release that was rolled out by itself, whatever came of it
 	RollJob       string    `json:"roll_job,omitempty"`       // the Job that takes it to Version
 	RollSince     time.Time `json:"roll_since,omitzero"`      //
 	RemoveJob     string    `json:"remove_job,omitempty"`     // the Job that removes it: nothing is launched, and all is to end

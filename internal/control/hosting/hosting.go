@@ -70,6 +70,8 @@ type Host interface {
 	NewJob(org string) *work.Job
 	// Release gives a release as an Instance gets it.
 	Release(tx *store.Tx, version string) (*work.ReleaseRef, error)
+	// Newest gives the newest stable release, or "".
+	Newest(tx *store.Tx) (string, error)
 	// Identity gives as whom a launcher works, and what of it is secret.
 	Identity(tx *store.Tx, org string, h *catalog.Hosting) (*catalog.CloudIdentitySpec, []work.InputValue, error)
 	// Deletable says why a Runner cannot be deleted, where it cannot.
@@ -97,15 +99,16 @@ type Hosting struct {
 	wanted   chan struct{} // closed once the Server itself has to launch
 	wantOnce sync.Once
 
-	mu     sync.Mutex
-	orgs   map[string]bool      // that have hosted Runners
-	hosted map[string]bool      // Runners
-	read   time.Time            // when they were read; zero: anew
-	next   time.Time            // when something is due by itself
-	notes  map[string]note      // by Runner
-	told   map[string]time.Time // when Instances were told to leave, by launch
-	pruned time.Time            //
-	demand map[string]scaleView // by Runner, of the last look
+	mu      sync.Mutex
+	orgs    map[string]bool      // that have hosted Runners
+	hosted  map[string]bool      // Runners
+	read    time.Time            // when they were read; zero: anew
+	next    time.Time            // when something is due by itself
+	notes   map[string]note      // by Runner
+	told    map[string]time.Time // when Instances were told to leave, by launch
+	pruned  time.Time
+	renewed map[string]time.Time // when it was last looked for a newer release, by Organization
+	demand  map[string]scaleView // by Runner, of the last look
 }
 
 // scaleView is what the last look decided of a Runner.
@@ -126,7 +129,7 @@ func New(host Host, st *store.Store, log *slog.Logger, set Settings) *Hosting {
 		set.Token = func(string) string { return "" }
 	}
 	return &Hosting{host: host, store: st, log: log, set: set, kick: make(chan struct{}, 1), wanted: make(chan struct{}),
-		orgs: map[string]bool{}, hosted: map[string]bool{}, notes: map[string]note{}, told: map[string]time.Time{}, demand: map[string]scaleView{}}
+		orgs: map[string]bool{}, hosted: map[string]bool{}, notes: map[string]note{}, told: map[string]time.Time{}, demand: map[string]scaleView{}, renewed: map[string]time.Time{}}
 }
 
 // Poke has it look again. Where there are no hosted Runners it does nothing.
@@ -287,8 +290,9 @@ func (h *Hosting) runners(ctx context.Context) (map[string]bool, error) {
 // lookAt decides about the hosted Runners of an Organization.
 func (h *Hosting) lookAt(ctx context.Context, org string, waiting []Waiter) error {
 	l := &look{h: h, org: org}
+	renews := h.renews(org)
 	err := h.host.Update(ctx, func(tx *store.Tx, do Changes) error {
-		*l = look{h: h, org: org, tx: tx, do: do, waiting: waiting}
+		*l = look{h: h, org: org, tx: tx, do: do, waiting: waiting, renews: renews}
 		return l.decide()
 	})
 	if err != nil {
@@ -333,4 +337,23 @@ func (h *Hosting) prune(ctx context.Context) {
 	if err := h.store.Update(ctx, func(tx *store.Tx) error { return tx.PruneLaunches(tx.Now().Add(-ledgerKept)) }); err != nil {
 		h.trouble(ctx, "could not forget old launches", err)
 	}
+}
+
+// Published has it look at once whether a Runner takes the release that is new.
+func (h *Hosting) Published() {
+	h.mu.Lock()
+	clear(h.renewed)
+	h.mu.Unlock()
+	h.wake()
+}
+
+// renews tells whether it is time to look for a newer release.
+func (h *Hosting) renews(org string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	due := time.Since(h.renewed[org]) > readEvery
+	if due {
+		h.renewed[org] = time.Now()
+	}
+	return due
 }

@@ -21,6 +21,7 @@ type look struct {
 	tx      *store.Tx
 	do      Changes
 	waiting []Waiter
+	renews  bool // it is looked for a newer release
 
 	fleets  []*fleet
 	tasks   []*work.Job // Runner Jobs that are bound
@@ -78,6 +79,9 @@ func (l *look) decide() error {
 	}
 	for _, f := range l.fleets {
 		if err := l.act(f); err != nil {
+			return err
+		}
+		if err := l.renew(f); err != nil {
 			return err
 		}
 		if err := l.save(f); err != nil {
