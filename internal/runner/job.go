@@ -123,8 +123,10 @@ func (j *job) holdsPlace(now time.Time) bool {
 	return last == nil || last.result == nil || last.result.Status == work.StepSucceeded && last.index < len(j.Steps)-1
 }
 
-// installs tells whether the Attempt is an update of the Runner's own program, which needs no place.
-func (j *job) installs() bool { return len(j.Steps) == 1 && j.Steps[0] == work.StepInstall }
+// placeless tells whether the Attempt needs no place: an update of the Runner's own program, or the work of a launcher, which makes places.
+func (j *job) placeless() bool {
+	return len(j.Steps) > 0 && (j.Steps[0] == work.StepInstall || launches(j.Steps[0]))
+}
 
 // held describes the Attempt for a Hello.
 func (j *job) held() wire.Held {

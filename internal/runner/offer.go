@@ -6,6 +6,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
@@ -58,7 +59,7 @@ func (r *Runner) answer(m *wire.Offer) wire.Message {
 		return refuse(m.Ref, refusedDraining, "this Instance is being updated")
 	case r.ends() || r.resting:
 		return refuse(m.Ref, refusedDraining, "this Instance takes no further Jobs")
-	case m.Engine == string(updateEngine): // which takes no place
+	case m.Engine == string(updateEngine), m.Engine == string(launcher.Name): // which take no place
 		return &wire.Accept{Ref: m.Ref}
 	case r.free(now) <= 0:
 		return refuse(m.Ref, refusedBusy, "every place of this Instance is taken")

@@ -248,7 +248,7 @@ func (r *Runner) drained(now time.Time) bool {
 func (r *Runner) free(now time.Time) int {
 	used := 0
 	for _, j := range r.jobs {
-		if j.holdsPlace(now) && !j.installs() {
+		if j.holdsPlace(now) && !j.placeless() {
 			used++
 		}
 	}
