@@ -22,19 +22,18 @@ import (
 )
 
 const (
-	lookEvery    = time.Second           // how often it is decided at least, where there are hosted Runners
-	lookPause    = 50 * time.Millisecond // between two looks, whatever happens
-	readEvery    = 30 * time.Second      // how often it is looked for hosted Runners without a hint
-	tidyEvery    = 10 * time.Minute      // how often orphans are looked for
-	tidyAfter    = 24 * time.Hour        // since the last launch: then no more
-	leaveEvery   = 15 * time.Second      // how often an Instance is told to end
-	leaveTime    = 5 * time.Minute       // that one without Jobs has to end
-	tokenGrace   = time.Minute           // that a bootstrap token is good for beyond the launch
-	awayTime     = 10 * time.Second      // without its Session an Instance is no capacity any more
-	rollTries    = 2                     // launches of a release that fail before it is taken back
-	ledgerKept   = 30 * 24 * time.Hour   //
-	pruneEvery   = time.Hour             //
-	believedTime = 2 * time.Second       // that others may take a Job before an Instance is launched for it
+	lookEvery  = time.Second           // how often it is decided at least, where there are hosted Runners
+	lookPause  = 50 * time.Millisecond // between two looks, whatever happens
+	readEvery  = 30 * time.Second      // how often it is looked for hosted Runners without a hint
+	tidyEvery  = 10 * time.Minute      // how often orphans are looked for
+	tidyAfter  = 24 * time.Hour        // since the last launch: then no more
+	leaveEvery = 15 * time.Second      // how often an Instance is told to end
+	leaveTime  = 5 * time.Minute       // that one without Jobs has to end
+	tokenGrace = time.Minute           // that a bootstrap token is good for beyond the launch
+	awayTime   = 10 * time.Second      // without its Session an Instance is no capacity any more
+	rollTries  = 2                     // launches of a release that fail before it is taken back
+	ledgerKept = 30 * 24 * time.Hour   //
+	pruneEvery = time.Hour             //
 )
 
 // Waiter is a Job that waits for nothing but an Instance, as the queue sees it.
@@ -78,7 +77,7 @@ type Host interface {
 	Deletable(tx *store.Tx, r catalog.Runner) error
 	// Delete deletes a Runner that is torn down.
 	Delete(ctx context.Context, r catalog.Runner, by string) error
-	// Quiet wakes whoever shows the Runners of an Organization.
+	// Signal wakes whoever shows the Runners of an Organization.
 	Signal(org string)
 }
 
