@@ -630,6 +630,34 @@ func keeperPIDs(dir string) []int {
 	return pids
 }
 
+// ProcessesIn finds the processes that work in a folder or below it.
+func ProcessesIn(dir string) []int {
+	var pids []int
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, link := range links {
+		at, err := os.Readlink(link)
+		if err != nil || at != dir && !strings.HasPrefix(at, dir+"/") {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// EndProcessesIn kills the processes that work in a folder, the keepers among them with all that they keep.
+func EndProcessesIn(dir string) {
+	for range 3 { // one may have started another meanwhile
+		for _, pid := range ProcessesIn(dir) {
+			for _, child := range descendants(pid) {
+				_ = syscall.Kill(child, syscall.SIGKILL)
+			}
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
 // Cut is a TCP relay in front of a Server that a test can cut, to be the network between it and a Runner.
 type Cut struct {
 	URL    string
