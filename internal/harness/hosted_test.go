@@ -152,20 +152,29 @@ func byScript(t *testing.T, home string) string {
 func TestHostedLauncherFailsTwice(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	s, g := hosted(t, byScript(t, home), "m0")
+	s, g := hosted(t, byScript(t, home), "m0", "m1")
 	t.Cleanup(func() { harness.EndProcessesIn(home) })
-	g.open()
+	asked := filepath.Join(home, "asked")
+	fails := func(times int) {
+		t.Helper()
+		if err := os.WriteFile(asked, []byte(strings.Repeat("x\n", 2-times)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails(1)
 	if first := s.Try("runner", "deploy", "edge-1"); first.Status == 0 || !strings.Contains(first.Out+first.Err, "there is no room for another") {
 		t.Fatalf("the first deploy: %+v", first)
 	}
-	if err := os.WriteFile(filepath.Join(home, "asked"), nil, 0o600); err != nil { // two more fail
-		t.Fatal(err)
-	}
-	s.Try("runner", "deploy", "edge-1")
-	s.Try("runner", "deploy", "edge-1")
 	s.Do("runner", "deploy", "edge-1")
-	s.Ends(s.Submit("run", "s/n/m0"), work.Succeeded)
-	if n := count(launches(s, "edge-1"), "given_up"); n < 3 {
+	s.Submit("run", "s/n/m0")
+	g.begun("m0") // at the one that was deployed
+	fails(2)
+	id := s.Submit("run", "s/n/m1")
+	harness.Eventually(t, "the Job says why it waits", func() bool { return strings.Contains(s.Job(id).Wait.Text, "there is no room for another") })
+	g.begun("m1")
+	g.open()
+	s.Ends(id, work.Succeeded)
+	if n := count(launches(s, "edge-1"), "given_up"); n != 3 {
 		t.Errorf("%d launches were given up: %+v", n, launches(s, "edge-1"))
 	}
 }
