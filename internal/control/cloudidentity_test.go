@@ -103,7 +103,9 @@ func TestWhoMaySetCloudIdentities(t *testing.T) {
 // TestTheSecretOfACloudIdentityStays until another one is given, or the key is another one.
 func TestTheSecretOfACloudIdentityStays(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
-	put := func(spec catalog.CloudIdentitySpec) error { return errorOf(s.c.PutCloudIdentity(t.Context(), s.owner(), spec)) }
+	put := func(spec catalog.CloudIdentitySpec) error {
+		return errorOf(s.c.PutCloudIdentity(t.Context(), s.owner(), spec))
+	}
 	if err := put(identity("cloud", "")); fault.Code(err) != "cloud_identity_secret" {
 		t.Errorf("a key without a secret: %v", err)
 	}
