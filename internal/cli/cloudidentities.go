@@ -25,9 +25,6 @@ func (a *app) completeIdentities() cobra.CompletionFunc {
 		func(i catalog.CloudIdentity) string { return i.Name })
 }
 
-// identityFlags are the flags of what a Cloud identity says, its secret aside.
-var identityFlags = []string{"provider", "description", "region", "role-arn", "external-id", "session-name", "web-identity-token-file", "access-key-id", "endpoint"}
-
 func (a *app) identitySet() *cobra.Command {
 	var given catalog.CloudIdentitySpec
 	keyFile, reference, stdin := "", "", false

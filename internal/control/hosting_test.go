@@ -30,7 +30,6 @@ type cloud struct {
 	launched  []string // names of Units, one for each time that a process was made
 	failing   int      // so many launch Steps fail
 	silent    int      // so many processes never come
-	version   string   // of the processes; the task's where it is empty
 	broken    string   // processes of that release never come
 	processes map[string]*fake
 	known     [][]string // of each tidy

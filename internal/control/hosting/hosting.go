@@ -102,7 +102,6 @@ type Hosting struct {
 	orgs    map[string]bool      // that have hosted Runners
 	hosted  map[string]bool      // Runners
 	read    time.Time            // when they were read; zero: anew
-	next    time.Time            // when something is due by itself
 	notes   map[string]note      // by Runner
 	told    map[string]time.Time // when Instances were told to leave, by launch
 	pruned  time.Time
