@@ -502,18 +502,21 @@ func TestApprovalOfOneThatIsGone(t *testing.T) {
 	}
 }
 
-// TestNotDeployed: nothing is launched for a Runner that was not deployed, and its Jobs say so.
-func TestNotDeployed(t *testing.T) {
+// TestDeclaredIsEnough: a Runner that was declared alone is deployed when the first Job wants it.
+func TestDeclaredIsEnough(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
 	c := s.hosted(nil)
 	s.scripts(s.owner(), 1)
 	j := s.submit("prod/net/m0", work.Run)
-	eventually(t, "it says what to do", func() bool { return strings.Contains(s.job(j.ID).Wait.Text, "legwork runner deploy edge") })
-	if n := c.made(); len(n) > 0 {
+	s.until(j.ID, work.Succeeded)
+	if n := c.made(); len(n) != 1 {
 		t.Errorf("launched: %v", n)
 	}
-	c.deploy()
-	s.until(j.ID, work.Succeeded)
+	all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{})
+	s.must(err)
+	if !slices.ContainsFunc(all, func(j *work.Job) bool { return j.Kind == work.RunnerJob && j.Action == work.Deploy }) {
+		t.Error("it was not deployed")
+	}
 }
 
 // TestSelfHostedGoesFirst: nothing is launched for a Job that a self-hosted Instance can take.

@@ -52,7 +52,7 @@ type Launch struct {
 
 // HostingState is how the hosting of a Runner stands, beside what is declared of it.
 type HostingState struct {
-	DeployedAt    time.Time `json:"deployed_at,omitzero"`     // zero: nothing is launched
+	DeployedAt    time.Time `json:"deployed_at,omitzero"`     // zero: the next launch is a deploy
 	Version       string    `json:"version,omitempty"`        // that its Instances should run; empty: that of the program which launches
 	VersionBefore string    `json:"version_before,omitempty"` // to go back to
 	AutoTried     string    `json:"auto_tried,omitempty"`     // the last release that was rolled out by itself, whatever came of it
@@ -65,6 +65,7 @@ type HostingState struct {
 	LaunchedAt    time.Time `json:"launched_at,omitzero"`     // the last launch
 	TidyAt        time.Time `json:"tidy_at,omitzero"`         // when orphans were last looked for
 	TidyDue       bool      `json:"tidy_due,omitempty"`       // a process may be left that nobody needs
+	Torn          bool      `json:"torn,omitempty"`           // a removal broke off: nothing is launched until somebody deploys it again
 	Engines       []string  `json:"engines,omitempty"`        // that the last Instance had which came online
 }
 

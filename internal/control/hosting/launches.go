@@ -60,9 +60,19 @@ func unitName(runner string) string {
 	return runner[:min(len(runner), nameMost)] + "-" + hex.EncodeToString(b)
 }
 
-// launch queues the Job that starts further Instances.
+// launch queues the Job that starts further Instances; for a Runner that was never deployed, the one that deploys it.
 func (l *look) launch(f *fleet, n int, why string) error {
-	j, s := l.h.task(f.runner, work.Launch, by, why)
+	action := work.Launch
+	if f.state.DeployedAt.IsZero() {
+		action = work.Deploy
+	}
+	j, s := l.h.task(f.runner, action, by, why)
+	if action == work.Deploy {
+		j.Lane = jobLane(f.runner.ID)
+		if open, err := l.tx.OpenOfLane(l.org, j.Lane); err != nil || open != nil {
+			return err
+		}
+	}
 	if err := l.do.Enqueue(j, s); err != nil {
 		return err
 	}

@@ -193,7 +193,7 @@ func (l *look) missing(f *fleet, o *launch, failed map[string]bool) error {
 			why = fmt.Sprintf("job #%d: %s", j.Number, j.Failure.Message)
 		}
 	}
-	if err == nil && j.Status == work.Failed && !failed[j.ID] {
+	if err == nil && (j.Status == work.Failed || j.Status == work.Canceled) && !failed[j.ID] { // a cancel is not undone at once
 		failed[j.ID] = true
 		l.failure(f, why)
 	}
@@ -313,7 +313,7 @@ func (f *fleet) outdated(o store.Launch) bool {
 }
 
 func (f *fleet) stopped() bool {
-	return f.runner.IsDisabled || f.draining || f.state.DeployedAt.IsZero() || f.state.RemoveJob != ""
+	return f.runner.IsDisabled || f.draining || f.state.Torn || f.state.RemoveJob != ""
 }
 
 // observe is how the Runner stands for a decision.
@@ -439,8 +439,8 @@ func (l *look) noteOf(f *fleet, starting int, jobID string) note {
 		return note{work.WaitNoInstance, fmt.Sprintf("runner %s is being removed", name)}
 	case starting > 0:
 		return note{work.WaitStarting, fmt.Sprintf("starting an instance of runner %s%s%s", name, number, failed)}
-	case f.state.DeployedAt.IsZero():
-		return note{work.WaitNoInstance, fmt.Sprintf("runner %s is not deployed: legwork runner deploy %s", name, name)}
+	case f.state.Torn:
+		return note{work.WaitNoInstance, fmt.Sprintf("a removal of runner %s broke off: legwork runner deploy %s has it start again", name, name)}
 	case f.runner.IsDisabled || f.draining:
 		return note{}
 	case failed != "":

@@ -279,7 +279,7 @@ func (l *look) removed(f *fleet) error {
 		l.gone = append(l.gone, f.runner)
 		return nil
 	case status != work.Canceled:
-		f.state.DeployedAt = time.Time{} // part of what it needs may be gone
+		f.state.DeployedAt, f.state.Torn = time.Time{}, true // part of what it needs may be gone
 	}
 	f.state.RemoveJob = ""
 	return nil

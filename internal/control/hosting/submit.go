@@ -25,7 +25,7 @@ func (h *Hosting) Deploy(ctx context.Context, actor catalog.Actor, runner string
 		if _, err := enter(tx, r, state.Version, j, 1, fmt.Sprintf("deployed by %s", actor.Name)); err != nil {
 			return nil, err
 		}
-		state.LaunchedAt, state.Engines = tx.Now(), nil
+		state.LaunchedAt, state.Engines, state.Torn = tx.Now(), nil, false
 		return j, tx.PutHosting(r.OrganizationID, r.ID, state)
 	})
 }
