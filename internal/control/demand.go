@@ -56,7 +56,12 @@ func (b *begins) quantiles(runnerID string, now time.Time) (p50, p95 time.Durati
 		waits[i] = n.wait
 	}
 	slices.Sort(waits)
-	return waits[len(waits)/2], waits[(len(waits)-1)*95/100]
+	return rank(waits, 50), rank(waits, 95)
+}
+
+// rank gives the least of some sorted times that so many in a hundred of them do not exceed.
+func rank(sorted []time.Duration, percent int) time.Duration {
+	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
 // DemandOf gives the demand of a Runner, by id or name.
