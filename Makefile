@@ -80,6 +80,7 @@ check-format:
 
 check-vet:
 	go vet ./...
+	go vet -tags bench,soak ./internal/harness ./internal/control ./internal/web
 
 # The linter is built out of its own module, so that the product depends on none of it.
 check-lint:

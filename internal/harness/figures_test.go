@@ -144,6 +144,7 @@ func TestFigures(t *testing.T) {
 	t.Run("100 instances", hundredInstances)
 	t.Run("1,000 instances", func(t *testing.T) { manyInstances(t, 1000) })
 	t.Run("10,000 instances", func(t *testing.T) { manyInstances(t, 10_000) })
+	t.Run("hosted runner", hostedStart)
 	t.Run("lost runner", lostRunner)
 	t.Run("100 browsers", hundredBrowsers)
 	t.Run("200 nodes", execOnNodes)

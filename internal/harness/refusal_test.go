@@ -23,6 +23,9 @@ func change(value any, path ...string) harness.RunnerSettings {
 	}
 }
 
+// capacity gives a Runner so many places.
+func capacity(n int) harness.RunnerSettings { return change(n, "Runner", "Capacity") }
+
 // TestRunnersThatAreRefused starts Runners that can never connect: each ends by itself with one sentence.
 func TestRunnersThatAreRefused(t *testing.T) {
 	s := harness.StartServer(t)

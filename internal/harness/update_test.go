@@ -45,7 +45,7 @@ func TestUpdateAll(t *testing.T) {
 	var jobs []string
 	for n := range 4 {
 		name := fmt.Sprintf("edge-%d", n+1)
-		r := s.NewRunner(name, func(m map[string]any) { m["Runner"].(map[string]any)["Capacity"] = 1 })
+		r := s.NewRunner(name, capacity(1))
 		r.OwnBinary(old, "minor", key)
 		r.Start()
 		r.Online()
