@@ -11,6 +11,7 @@ import (
 	"legwork/internal/launcher/kubernetes"
 	"legwork/internal/launcher/process"
 	"legwork/internal/launcher/script"
+	"legwork/internal/release"
 )
 
 // launchers are those of this program.
@@ -26,7 +27,7 @@ var launchers = launcher.Kinds{
 func (s *RunnerSettings) launcherHost(self string) launcher.Host {
 	return launcher.Host{
 		Dir: filepath.Join(s.WorkingDirectory.WorkingDirectory, "hosted"), Program: self, Version: Version(), CAFile: s.Server.CAFile,
-		Keys: s.Runner.ReleaseKeys, Settings: s.handedDown(),
+		Keys: s.Runner.ReleaseKeys, OwnOnly: s.Runner.Updates == string(release.Off), Settings: s.handedDown(),
 	}
 }
 

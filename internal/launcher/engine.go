@@ -25,12 +25,13 @@ const unitToken = "LEGWORK_UNIT_TOKEN_"
 type assignment struct {
 	Step    work.StepKind   `json:"step"`
 	Task    work.RunnerTask `json:"task"`
-	Result  string          `json:"result"`           // where the outcome goes
-	Until   time.Time       `json:"until,omitzero"`   // when to give up trying again
-	Dir     string          `json:"dir"`              // Host.Dir
-	CAFile  string          `json:"ca_file,omitzero"` // Host.CAFile
-	Keys    []string        `json:"keys,omitempty"`   // Host.Keys
-	Version string          `json:"version"`          // Host.Version
+	Result  string          `json:"result"`            // where the outcome goes
+	Until   time.Time       `json:"until,omitzero"`    // when to give up trying again
+	Dir     string          `json:"dir"`               // Host.Dir
+	CAFile  string          `json:"ca_file,omitzero"`  // Host.CAFile
+	Keys    []string        `json:"keys,omitempty"`    // Host.Keys
+	Version string          `json:"version"`           // Host.Version
+	OwnOnly bool            `json:"own_only,omitzero"` // Host.OwnOnly
 
 	Settings json.RawMessage `json:"settings,omitempty"` // Host.Settings
 }
@@ -81,7 +82,8 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 		return engine.Command{}, false, fault.New(fault.Invalid, "step_unknown", "a launcher has no step %.40s", step).
 			WithHint("the Server and this Runner may be of versions that do not fit: upgrade the older one")
 	}
-	a := assignment{Step: step, Task: bare(w.Spec.Task), Result: resultPath(w, step), Dir: e.host.Dir, CAFile: e.host.CAFile, Keys: e.host.Keys, Version: e.host.Version, Settings: e.host.Settings}
+	a := assignment{Step: step, Task: bare(w.Spec.Task), Result: resultPath(w, step), Dir: e.host.Dir, CAFile: e.host.CAFile, Keys: e.host.Keys,
+		Version: e.host.Version, OwnOnly: e.host.OwnOnly, Settings: e.host.Settings}
 	if a.Task.Hosting.Exec != nil && w.Spec.Script != nil {
 		script := *w.Spec.Script // that was looked at
 		a.Task.Hosting.Exec = &script

@@ -60,6 +60,7 @@ type Host struct {
 	Version string       // of this program
 	CAFile  string       // PEM, trusted besides the host's authorities when the Server is asked; may be empty
 	Keys    []string     // public keys that releases are signed with, besides the built-in ones
+	OwnOnly bool         // processes on this host run this program, never a newer release
 	Say     func(string) // takes a line for the log of the Step; never nil
 	// Settings is a file of settings, JSON, for Runners that are started on this host: what its owner lets a Server do. Empty: none.
 	Settings json.RawMessage

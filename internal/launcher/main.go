@@ -76,7 +76,7 @@ func (k Kinds) open(a assignment, say func(string)) (Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return open(Host{Dir: a.Dir, Program: self, Version: a.Version, CAFile: a.CAFile, Keys: a.Keys, Say: say, Settings: a.Settings})
+	return open(Host{Dir: a.Dir, Program: self, Version: a.Version, CAFile: a.CAFile, Keys: a.Keys, OwnOnly: a.OwnOnly, Say: say, Settings: a.Settings})
 }
 
 // takeEnvironment moves what is secret from the environment of this program into the task. hide masks it in a text.

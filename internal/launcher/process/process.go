@@ -9,7 +9,8 @@
 //	           settings.json                          what the owner of this host lets a Server do, handed down
 //	           log                                    what the process said of itself; cut to its end when it is large, whenever somebody looks
 //	           work/                                  its working directory
-//	<working directory>/hosted/releases/<version>/    programs of other releases
+//	<working directory>/hosted/releases/<version>/    programs of newer releases
+//	<working directory>/hosted/releases/lock          held with others by whoever starts one of them, alone by whoever drops some
 //
 // A process that ended is never started again: its token was good for once. Its working directory goes as soon as nothing works in it any
 // more; the records and logs of the last few are kept, until Remove.
@@ -97,7 +98,10 @@ func (l *Launcher) Ensure(ctx context.Context, task *work.RunnerTask) ([]work.Un
 		return nil, err
 	}
 	if len(task.Units) == 0 {
-		_, _, err := l.program(ctx, task)
+		_, _, unlock, err := l.program(ctx, task)
+		if err == nil {
+			unlock()
+		}
 		return nil, err
 	}
 	unlock, err := l.lock(ctx, l.folder(task), true)
@@ -105,7 +109,7 @@ func (l *Launcher) Ensure(ctx context.Context, task *work.RunnerTask) ([]work.Un
 		return nil, err
 	}
 	defer unlock()
-	if err := l.tidy(task); err != nil {
+	if err := l.tidy(ctx, task); err != nil {
 		return nil, err
 	}
 	var reports []work.UnitReport
@@ -129,7 +133,7 @@ func (l *Launcher) List(ctx context.Context, task *work.RunnerTask) ([]work.Unit
 		return nil, err
 	}
 	defer unlock()
-	if err := l.tidy(task); err != nil {
+	if err := l.tidy(ctx, task); err != nil {
 		return nil, err
 	}
 	units, err := l.units(task)
@@ -161,7 +165,7 @@ func (l *Launcher) Stop(ctx context.Context, task *work.RunnerTask, names []stri
 	if err := l.end(ctx, units); err != nil {
 		return err
 	}
-	return l.tidy(task)
+	return l.tidy(ctx, task)
 }
 
 // Remove ends everything of the Runner and deletes its folder.
@@ -189,7 +193,7 @@ func (l *Launcher) Remove(ctx context.Context, task *work.RunnerTask) error {
 	if err := l.remove(l.folder(task)); err != nil {
 		return err
 	}
-	return l.dropReleases()
+	return l.dropReleases(ctx, 0)
 }
 
 // environment gives what a process is started with: the environment of this host's Runner without its settings, and what launcher.Environment
@@ -206,7 +210,7 @@ func (l *Launcher) environment(task *work.RunnerTask, u work.Unit, dir string) [
 		delete(told, name)
 	}
 	maps.Copy(env, told)
-	env["LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY"] = filepath.Join(dir, workFolder)
+	env[workVariable] = filepath.Join(dir, workFolder)
 	if l.host.CAFile != "" {
 		env["LEGWORK_SERVER__CAFILE"] = l.host.CAFile
 	}

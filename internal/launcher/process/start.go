@@ -4,12 +4,7 @@ package process
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	osuser "os/user"
@@ -23,7 +18,6 @@ import (
 
 	"legwork/internal/fault"
 	"legwork/internal/process"
-	"legwork/internal/release"
 	"legwork/internal/work"
 )
 
@@ -31,7 +25,7 @@ import (
 // to write down ends at once.
 const gate = `read -r go && exec "$0" "$@" </dev/null`
 
-// gateWait is how long one that whoever started it left alone has to end.
+// gateWait is how long one that was not let go, or was left alone by whoever started it, has to end.
 const gateWait = 10 * time.Second
 
 // passed tells whether a process came through the gate.
@@ -60,9 +54,6 @@ func (u *unit) passed(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// endWait is how long// endWait is how long one that was not let go has to end.
-const endWait = 10 * time.Second
-
 // ensure has there be the process of a Unit. The caller holds the lock.
 func (l *Launcher) ensure(ctx context.Context, task *work.RunnerTask, u work.Unit) (work.UnitReport, error) {
 	dir := filepath.Join(l.folder(task), u.Name)
@@ -82,10 +73,11 @@ func (l *Launcher) ensure(ctx context.Context, task *work.RunnerTask, u work.Uni
 	if there != nil && there.Let {
 		return there.report(), nil
 	}
-	program, version, err := l.program(ctx, task)
+	program, version, unlock, err := l.program(ctx, task)
 	if err != nil {
 		return work.UnitReport{}, err
 	}
+	defer unlock() // once it is written down which program it runs
 	started := &unit{Unit: u.Name, Owner: task.Owner, Runner: task.Runner, Program: program, Version: version, Started: time.Now().UTC(), dir: dir}
 	if err := l.change(func() error { return l.furnish(started) }); err != nil {
 		return work.UnitReport{}, err
@@ -152,7 +144,7 @@ func (l *Launcher) start(task *work.RunnerTask, w work.Unit, u *unit) error {
 // abandon waits for a process that is not to be let go.
 func (l *Launcher) abandon(cmd *exec.Cmd, shut func() error) {
 	_ = shut()
-	kill := time.AfterFunc(endWait, func() { _ = cmd.Process.Kill() })
+	kill := time.AfterFunc(gateWait, func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()
 	_ = cmd.Wait()
 }
@@ -224,96 +216,10 @@ func (l *Launcher) fits(task *work.RunnerTask) error {
 		return fault.New(fault.Invalid, "launcher_task", "the task does not say for which Runner it is")
 	}
 	for _, u := range task.Units {
-		if !unitForm.MatchString(u.Name) || u.Name == "lock" {
+		if !unitForm.MatchString(u.Name) || u.Name == lockFile {
 			return fault.New(fault.Invalid, "launcher_task", "%.100q can be no name of a process", u.Name)
 		}
 	}
-	return nil
-}
-
-// foreign tells whether another release than this program is to be launched: a newer one. An older one, which may have a known hole, is not
-// for a Server to bring onto this host; this program is launched in its place.
-func (l *Launcher) foreign(task *work.RunnerTask) bool {
-	if task.Release == nil || task.Release.Version == l.host.Version {
-		return false
-	}
-	_, err := release.Canonical(l.host.Version)
-	return err != nil || release.Newer(task.Release.Version, l.host.Version)
-}
-
-func (l *Launcher) releases() string { return filepath.Join(l.host.Dir, "releases") }
-
-// program gives the program to start, and its version; one of another release is fetched unless it is here.
-func (l *Launcher) program(ctx context.Context, task *work.RunnerTask) (path, version string, err error) {
-	if !l.foreign(task) {
-		return l.host.Program, l.version(task), nil
-	}
-	if version, err = release.Canonical(task.Release.Version); err != nil {
-		return "", "", err
-	}
-	keys, err := release.Trusted(l.host.Keys)
-	if err != nil {
-		return "", "", err
-	}
-	client, err := l.client()
-	if err != nil {
-		return "", "", err
-	}
-	defer client.CloseIdleConnections()
-	dir := filepath.Join(l.releases(), version)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", "", unusable(dir, err)
-	}
-	path = filepath.Join(dir, "legwork")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		l.host.Say("fetching release " + version + " from " + task.ServerURL)
-	}
-	_, err = release.Fetch(ctx, client, task.ServerURL, *task.Release, keys, release.Here(), path)
-	return path, version, err
-}
-
-// client trusts what the Runner of this host trusts.
-func (l *Launcher) client() (*http.Client, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if l.host.CAFile != "" {
-		pem, err := os.ReadFile(l.host.CAFile)
-		pool, poolErr := x509.SystemCertPool()
-		if poolErr != nil {
-			pool = x509.NewCertPool()
-		}
-		if err != nil || !pool.AppendCertsFromPEM(pem) {
-			return nil, fault.New(fault.Invalid, "launcher_failed", "the certificates of Server.CaFile cannot be read on the host of the launcher").WithCause(err)
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	}
-	return &http.Client{Transport: transport}, nil
-}
-
-// dropReleases removes the programs of releases that no process of this host needs.
-func (l *Launcher) dropReleases() error {
-	entries, err := os.ReadDir(l.releases())
-	if err != nil {
-		return nil // there are none
-	}
-	records, err := filepath.Glob(filepath.Join(globbed(l.host.Dir), "*", "*", recordFile))
-	if err != nil {
-		return fmt.Errorf("list processes: %w", err)
-	}
-	used := map[string]bool{}
-	for _, record := range records {
-		if u, err := readUnit(filepath.Dir(record)); err == nil && u != nil {
-			used[filepath.Base(filepath.Dir(u.Program))] = true
-		}
-	}
-	for _, entry := range entries {
-		if used[entry.Name()] {
-			continue
-		}
-		if err := l.remove(filepath.Join(l.releases(), entry.Name())); err != nil {
-			return err
-		}
-	}
-	_ = os.Remove(l.releases()) // when nothing is in it
 	return nil
 }
 

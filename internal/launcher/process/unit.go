@@ -55,7 +55,8 @@ type unit struct {
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"` // when that was seen
 
-	dir string
+	dir   string
+	stray bool // its record tells nothing
 }
 
 // write notes the unit, whole or not at all.
@@ -65,21 +66,50 @@ func (u *unit) write() error {
 		return err
 	}
 	path := filepath.Join(u.dir, recordFile)
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o600); err != nil {
+	if err := writeDown(path+".new", append(text, '\n')); err != nil {
 		return fmt.Errorf("write down a process: %w", err)
 	}
-	return os.Rename(path+".new", path)
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("write down a process: %w", err)
+	}
+	return onDisk(u.dir)
 }
 
-// readUnit reads the record of a folder; nil when there is none.
+// writeDown writes a file that is on the disk when it returns, so that a name which it is given later is never that of an empty one.
+func writeDown(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// onDisk has the names in a folder be on the disk.
+func onDisk(dir string) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("write down a process: %w", err)
+	}
+	defer folder.Close()
+	if err := folder.Sync(); err != nil {
+		return fmt.Errorf("write down a process: %w", err)
+	}
+	return nil
+}
+
+// errRecord is that of a record which tells nothing: cut off when the host lost power, or written by something else.
+var errRecord = errors.New("it is no record of a process")
+
+// readUnit reads the record of a folder; nil when there is none. One that tells nothing is errRecord.
 func readUnit(dir string) (*unit, error) {
 	text, err := os.ReadFile(filepath.Join(dir, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	u := &unit{dir: dir}
-	if err == nil {
-		err = json.Unmarshal(text, u)
+	if err == nil && (json.Unmarshal(text, u) != nil || u.Unit == "") {
+		err = errRecord
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the record of a process in %s: %w", dir, err)
@@ -98,12 +128,16 @@ func (l *Launcher) units(task *work.RunnerTask) ([]*unit, error) {
 		if !entry.IsDir() {
 			continue
 		}
-		u, err := readUnit(filepath.Join(l.folder(task), entry.Name()))
+		dir := filepath.Join(l.folder(task), entry.Name())
+		u, err := readUnit(dir)
+		if errors.Is(err, errRecord) {
+			u, err = strayIn(dir, task.Owner)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if u == nil { // broken off before it was anything
-			u = &unit{Unit: entry.Name(), Owner: task.Owner, dir: filepath.Join(l.folder(task), entry.Name())}
+			u = &unit{Unit: entry.Name(), Owner: task.Owner, dir: dir}
 		}
 		if u.Owner == task.Owner {
 			units = append(units, u)
@@ -150,10 +184,13 @@ func lastLine(path string) string {
 	return last
 }
 
-// tidy cuts long logs, and takes away what processes that ended leave. The caller holds the lock.
-func (l *Launcher) tidy(task *work.RunnerTask) error {
+// tidy cuts long logs, and takes away strays and what processes that ended leave. The caller holds the lock.
+func (l *Launcher) tidy(ctx context.Context, task *work.RunnerTask) error {
 	units, err := l.units(task)
 	if err != nil {
+		return err
+	}
+	if units, err = l.dropStrays(ctx, units); err != nil {
 		return err
 	}
 	var ended []*unit
@@ -189,7 +226,7 @@ func (l *Launcher) tidy(task *work.RunnerTask) error {
 			return err
 		}
 	}
-	return nil
+	return l.dropReleases(ctx, spareRelease)
 }
 
 // forgotten tells whether a process that was begun and never let go was so long ago that nobody comes back to it.
@@ -242,53 +279,6 @@ func cutLog(path string) error {
 	_, whole, _ := strings.Cut(string(end[:n]), "\n")
 	_, err = file.WriteAt([]byte("(what came before was cut off)\n"+whole), 0)
 	return err
-}
-
-// lock makes this process the only one that starts and ends processes of a folder. Without making it, a folder that is not there has nothing
-// to be locked.
-func (l *Launcher) lock(ctx context.Context, dir string, make bool) (unlock func(), err error) {
-	for {
-		if make {
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				return nil, unusable(dir, err)
-			}
-		}
-		file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-		if errors.Is(err, fs.ErrNotExist) && !make {
-			return func() {}, nil
-		}
-		if err != nil {
-			return nil, unusable(dir, err)
-		}
-		if err := flock(ctx, file); err != nil {
-			_ = file.Close()
-			return nil, err
-		}
-		if mine, err := file.Stat(); err == nil {
-			if there, err := os.Stat(file.Name()); err == nil && os.SameFile(mine, there) {
-				return func() { _ = file.Close() }, nil
-			}
-		}
-		_ = file.Close() // it was removed meanwhile
-	}
-}
-
-// flock takes a lock that the kernel gives up with the process.
-func flock(ctx context.Context, file *os.File) error {
-	for {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("lock %s: %w", file.Name(), err)
-		}
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 func unusable(dir string, err error) error {

@@ -1,0 +1,79 @@
+//go:build linux || darwin
+
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"legwork/internal/process"
+)
+
+// workVariable is the setting in which a process is told its working directory: nothing else on this host has the same.
+const workVariable = "LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY"
+
+// strayIn gives the unit of a folder whose record tells nothing, with the process that works there. Nobody can tell whether it is to be
+// there: it is ended, and its folder goes.
+func strayIn(dir, owner string) (*unit, error) {
+	u := &unit{Unit: filepath.Base(dir), Owner: owner, dir: dir, stray: true}
+	var err error
+	u.Process, err = processOf(filepath.Join(dir, workFolder))
+	return u, err
+}
+
+// processOf finds the process that was told a working directory. Only Linux shows what a process was told: elsewhere none is found, and one
+// that is there ends once the Server has it drain.
+func processOf(dir string) (process.Identity, error) {
+	entries, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return process.Identity{}, fmt.Errorf("list processes: %w", err)
+	}
+	told := []byte(workVariable + "=" + dir + "\x00")
+	for _, entry := range entries {
+		text, err := os.ReadFile(entry)
+		if err != nil || !bytes.Contains(append([]byte{0}, text...), append([]byte{0}, told...)) {
+			continue // another user's, ended, or another's
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
+		if err != nil {
+			return process.Identity{}, fmt.Errorf("list processes: %w", err)
+		}
+		found, err := process.Identify(pid)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return found, err
+	}
+	return process.Identity{}, nil
+}
+
+// dropStrays ends strays and takes their folders away. It gives the other units.
+func (l *Launcher) dropStrays(ctx context.Context, units []*unit) (others []*unit, err error) {
+	var strays []*unit
+	for _, u := range units {
+		if u.stray {
+			strays = append(strays, u)
+		} else {
+			others = append(others, u)
+		}
+	}
+	if len(strays) == 0 {
+		return others, nil
+	}
+	if err := l.end(ctx, strays); err != nil {
+		return nil, err
+	}
+	for _, u := range strays {
+		l.host.Say("the record of " + u.Unit + " could not be read: what it had started is ended, and its folder removed")
+		if err := l.remove(u.dir); err != nil {
+			return nil, err
+		}
+	}
+	return others, nil
+}
