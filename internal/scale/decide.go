@@ -169,7 +169,7 @@ func (v *view) mayGo(u Unit) string {
 		v.again(due)
 		return ""
 	}
-	if left < v.Min || places < v.wanted() && !v.o.Stopped {
+	if len(v.online)-1 < v.Min || places < v.wanted() && !v.o.Stopped { // one that starts may never come
 		return ""
 	}
 	return fmt.Sprintf("it had no job for %s", v.now.Sub(u.IdleFrom).Round(time.Second))
