@@ -393,6 +393,9 @@ func TestRollAndRollBack(t *testing.T) {
 	c.broken = "3.0.0"
 	c.mu.Unlock()
 	c.change(func(h *catalog.Hosting) { h.LaunchTimeout = catalog.Duration(10 * time.Millisecond) })
+	if _, err := s.c.hosting.Update(context.Background(), s.owner(), "edge", "2.0.0"); fault.Code(err) != "runner_current" {
+		t.Errorf("the same release again: %v", err)
+	}
 	bad, err := s.c.hosting.Update(context.Background(), s.owner(), "edge", "3.0.0")
 	s.must(err)
 	eventually(t, "it fails", func() bool { s.hasty(); return s.job(bad.ID).Status == work.Failed })

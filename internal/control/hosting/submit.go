@@ -42,6 +42,10 @@ func (h *Hosting) Update(ctx context.Context, actor catalog.Actor, runner, versi
 		case r.IsDisabled:
 			return nil, fault.New(fault.Conflict, "runner_disabled", "runner %s is disabled", r.Name).WithHint("run: legwork runner enable %s", r.Name)
 		}
+		if state.Version == version {
+			return nil, fault.New(fault.Conflict, "runner_current", "the instances of runner %s are of release %s already, or are replaced by such", r.Name, version).
+				WithHint("see: legwork runner launches %s", r.Name)
+		}
 		if _, err := h.host.Release(tx, version); err != nil {
 			return nil, err
 		}
