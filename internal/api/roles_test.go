@@ -51,6 +51,11 @@ var needs = map[string]struct {
 	"update-runners":           {catalog.Operate, ""},
 	"list-launches":            {catalog.Read, ""},
 	"get-runner-demand":        {catalog.Read, ""},
+	"list-releases":            {catalog.Read, ""},
+	"draft-release":            {catalog.Administer, `{"manifest":"x","signature":"x"}`},
+	"put-release-asset":        {catalog.Administer, "x"},
+	"publish-release":          {catalog.Administer, ""},
+	"withdraw-release":         {catalog.Administer, ""},
 	"list-cloud-identities":    {catalog.Read, ""},
 	"put-cloud-identity":       {catalog.Administer, `{"name":"x","provider":"aws"}`},
 	"delete-cloud-identity":    {catalog.Administer, ""},
@@ -149,7 +154,8 @@ func TestEveryRouteAsksForItsPermission(t *testing.T) {
 		for role, token := range tokens {
 			status, code := try(t, w, op, token, need.body)
 			allowed := catalog.Actor{Role: role}.Can(need.permission)
-			if refused := status == http.StatusForbidden; refused == allowed || refused && code != "not_allowed" {
+			badlySigned := code == "release_signature" // which is asked of whoever may
+			if refused := status == http.StatusForbidden && !badlySigned; refused == allowed || refused && code != "not_allowed" {
 				t.Errorf("%s as %s: %d %s", op.id, role, status, code)
 			}
 			if status == http.StatusBadRequest && code == "request_invalid" {
