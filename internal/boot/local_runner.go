@@ -50,17 +50,36 @@ func (s *server) runLauncher(ctx context.Context, server *http.Server) error {
 	case <-ctx.Done():
 		return nil
 	}
-	l, err := s.openLocalRunner()
-	if err != nil {
-		s.log.Error("hosted runners cannot be launched by this server", "error", err)
+	var l *localRunner
+	opened := untilDone(ctx, func() (err error) {
+		if l, err = s.openLocalRunner(); err != nil {
+			s.log.Error("hosted runners cannot be launched by this server; it is tried again", "error", err)
+		}
+		return err
+	})
+	if !opened {
 		return nil
 	}
 	l.launcher = true
 	s.log.Info("the local runner starts: there are hosted runners to launch")
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l.listener) }) // until the Server stops answering, or the Local Runner has ended
-	err = l.run(ctx)
+	err := l.run(ctx)
 	return errors.Join(err, l.close())
+}
+
+// untilDone does something again until it succeeds, after a second at first and after a minute at last. It gives false when ctx ended before.
+func untilDone(ctx context.Context, do func() error) bool {
+	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, time.Minute) {
+		if do() == nil {
+			return true
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	return false
 }
 
 // openLocalRunner makes the Local Runner ready.
@@ -82,6 +101,7 @@ func (s *server) openLocalRunner() (*localRunner, error) {
 	l.settings.WorkingDirectory.TempDirectory = filepath.Join(dir, "temp")
 	l.settings.Runner.Instance = l.instance
 	l.settings.Runner.Launcher = true // the host is the Server's own
+	l.settings.Runner.ReleaseKeys = s.settings.ReleaseKeys
 	if l.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fault.New(fault.Unavailable, "listen", "the local runner finds no free port on the loopback").WithCause(err).
 			WithHint("turn it off with local_runner: false, or free some ports")
