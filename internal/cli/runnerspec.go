@@ -119,7 +119,7 @@ func take[T any](cmd *cobra.Command, flag string, given T, field *T) {
 // it is read before.
 func (a *app) runnerUpdate() *cobra.Command {
 	var without []string
-	var to release
+	var to upgradeFlags
 	cmd := a.withFormat(&cobra.Command{
 		Use: "update [RUNNER | --all]", Short: "Take a Runner to another release, or change what flags say of its record", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeRunners,
 		Long: "Take the program of a Runner to the newest stable release, or to --version; with --all that of every outdated one. A line tells what came\n" +

@@ -16,21 +16,21 @@ import (
 	"legwork/internal/work"
 )
 
-// release is what the command runner update does where no flag says what to change in a record.
-type release struct {
+// upgradeFlags is what the command runner update does where no flag says what to change in a record.
+type upgradeFlags struct {
 	version  string
 	all      bool
 	noFollow bool
 }
 
-func (r *release) flags(cmd *cobra.Command) {
+func (r *upgradeFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.version, "version", "", "take it to this release instead of the newest stable one")
 	cmd.Flags().BoolVar(&r.all, "all", false, "take every outdated Runner to the newest stable release")
 	cmd.Flags().BoolVar(&r.noFollow, "no-follow", false, "print the numbers of the update Jobs and return")
 }
 
 // wanted checks that one thing alone is asked for: that a record changes, or that programs do.
-func (r *release) wanted(cmd *cobra.Command, args []string, record bool) (bool, error) {
+func (r *upgradeFlags) wanted(cmd *cobra.Command, args []string, record bool) (bool, error) {
 	refuse := func(format string, more ...any) (bool, error) {
 		return false, fault.New(fault.Invalid, "usage", format, more...).WithHint("see legwork runner update --help")
 	}
@@ -49,7 +49,7 @@ func (r *release) wanted(cmd *cobra.Command, args []string, record bool) (bool, 
 }
 
 // updateReleases queues the update Jobs and follows them together: a line for each Runner, and an error when one failed.
-func (a *app) updateReleases(ctx context.Context, r release, args []string) error {
+func (a *app) updateReleases(ctx context.Context, r upgradeFlags, args []string) error {
 	client, err := a.client()
 	if err != nil {
 		return err

@@ -67,18 +67,9 @@ func Secrets(task *work.RunnerTask) []string {
 	return secrets
 }
 
-// knows tells whether launchers perform a Step.
-func knows(step work.StepKind) bool {
-	switch step {
-	case work.StepCheck, work.StepPrepare, work.StepLaunch, work.StepTeardown, work.StepTidy:
-		return true
-	}
-	return false
-}
-
 // Command gives the process that performs a Step.
 func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspace) (engine.Command, bool, error) {
-	if !knows(step) || w.Spec.Task == nil || w.Spec.Task.Hosting == nil {
+	if !step.ByLauncher() || w.Spec.Task == nil || w.Spec.Task.Hosting == nil {
 		return engine.Command{}, false, fault.New(fault.Invalid, "step_unknown", "a launcher has no step %.40s", step).
 			WithHint("the Server and this Runner may be of versions that do not fit: upgrade the older one")
 	}

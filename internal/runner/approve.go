@@ -34,10 +34,10 @@ func (r *Runner) approve(st *step, w engine.Workspace) (engine.Workspace, error)
 		return w, nil
 	}
 	scripts := foreignHooks(st, w.Spec)
-	if launches(st.kind) && st.attached(mainCommand) { // it was looked at when it began
+	if st.kind.ByLauncher() && st.attached(mainCommand) { // it was looked at when it began
 		return w, nil
 	}
-	if (st.kind == work.StepRun || st.kind == work.StepDiscover || launches(st.kind)) && w.Spec.Script != nil {
+	if (st.kind == work.StepRun || st.kind == work.StepDiscover || st.kind.ByLauncher()) && w.Spec.Script != nil {
 		text, err := scriptText(st, w)
 		if err != nil {
 			return w, err
@@ -57,7 +57,7 @@ func (r *Runner) approve(st *step, w engine.Workspace) (engine.Workspace, error)
 			return w, err
 		}
 	}
-	if len(scripts) == 0 && !launches(st.kind) {
+	if len(scripts) == 0 && !st.kind.ByLauncher() {
 		return w, nil
 	}
 	return w, checkVariables(plainInputs(w.Spec.Inputs), r.approver.Variables)

@@ -125,7 +125,7 @@ func (j *job) holdsPlace(now time.Time) bool {
 
 // placeless tells whether the Attempt needs no place: an update of the Runner's own program, or the work of a launcher, which makes places.
 func (j *job) placeless() bool {
-	return len(j.Steps) > 0 && (j.Steps[0] == work.StepInstall || launches(j.Steps[0]))
+	return len(j.Steps) > 0 && (j.Steps[0] == work.StepInstall || j.Steps[0].ByLauncher())
 }
 
 // held describes the Attempt for a Hello.

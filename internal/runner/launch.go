@@ -9,18 +9,9 @@ import (
 	"legwork/internal/work"
 )
 
-// launches tells whether a launcher performs a Step.
-func launches(kind work.StepKind) bool {
-	switch kind {
-	case work.StepCheck, work.StepPrepare, work.StepLaunch, work.StepTeardown, work.StepTidy:
-		return true
-	}
-	return false
-}
-
 // sourceless tells whether a Step has no source to start in: the first of a Job that asks a Node source, and those of launchers.
 func sourceless(st *step, spec *work.Spec) bool {
-	return spec.NodeSource != nil && st.index == 0 || spec.Task != nil && launches(st.kind)
+	return spec.NodeSource != nil && st.index == 0 || spec.Task != nil && st.kind.ByLauncher()
 }
 
 // plainInputs gives the Inputs by the names that what is started sees them by: hosting.environment comes with a prefix.

@@ -66,7 +66,7 @@ func unmixed(kind work.StepKind, spec *work.Spec) error {
 		{"a Round", spec.Run != nil, round},
 		{"a place of Secrets", spec.Where != "", list},
 		{"a Node source", spec.NodeSource != nil, discovers},
-		{"a task of a launcher", spec.Task != nil, launches(kind) || kind == work.StepInstall},
+		{"a task of a launcher", spec.Task != nil, kind.ByLauncher() || kind == work.StepInstall},
 		{"a script", spec.Script != nil, !round && !list},
 		{"Hooks", len(spec.Hooks) > 0, !round && !list},
 	} {

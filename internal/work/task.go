@@ -32,6 +32,15 @@ const (
 // with such a Step, because its first one is what has the Instance know the Job.
 func (k StepKind) Own() bool { return k == StepOnline || k == StepRoll || k == StepDrain }
 
+// ByLauncher tells whether a launcher performs a Step, on the host of the Instance that the Job is bound to.
+func (k StepKind) ByLauncher() bool {
+	switch k {
+	case StepCheck, StepPrepare, StepLaunch, StepTeardown, StepTidy:
+		return true
+	}
+	return false
+}
+
 // StepsOfRunner gives the Steps of a Runner Job, all pending. hosted tells an update of a hosted Runner from one of a self-hosted one.
 // None of them is a changing Step: each can be done again from the first, and finishes what the one before began.
 func StepsOfRunner(action Action, hosted bool) []Step {
