@@ -95,8 +95,10 @@ type ECSHosting struct {
 	SecurityGroups []string `json:"security_groups,omitempty"` // empty: one is made that lets nothing in
 	TaskRole       string   `json:"task_role,omitempty"`       // ARN of what Jobs may do; empty: one is made that may do nothing
 	ExecutionRole  string   `json:"execution_role,omitempty"`  // ARN; empty: one is made that may pull the image and write the log
-	AssignPublicIP bool     `json:"assign_public_ip,omitempty"`
-	LogRetention   int      `json:"log_retention_days,omitempty"` // default 30
+	// PermissionsBoundary is the ARN of a policy that bounds the roles which are made.
+	PermissionsBoundary string `json:"permissions_boundary,omitempty"`
+	AssignPublicIP      bool   `json:"assign_public_ip,omitempty"`
+	LogRetention        int    `json:"log_retention_days,omitempty"` // default 30
 }
 
 // CloudIdentitySpec declares as whom a launcher works in a cloud. Without role and keys it works as its host.

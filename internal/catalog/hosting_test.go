@@ -50,6 +50,7 @@ hosting:
     subnets: [subnet-0123456789abcdef0]
     security_groups: [sg-0123456789abcdef0]
     task_role: arn:aws:iam::123456789012:role/jobs
+    permissions_boundary: arn:aws:iam::123456789012:policy/legwork-tasks
     execution_role: arn:aws:iam::123456789012:role/pull
     assign_public_ip: true
     log_retention_days: 14
@@ -195,11 +196,14 @@ func TestRulesOfHosting(t *testing.T) {
 		`hosting.region: "germany" is not the name`:           on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region = "germany" }),
 		"hosting.cloud_identity: is not for launcher process": process(func(h *catalog.Hosting) { h.CloudIdentity = "aws" }),
 		"hosting.ecs.subnets: ":                               on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{Subnets: []string{""}} }),
-		"hosting.ecs.task_role: ":                             on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{TaskRole: "jobs"} }),
-		"hosting.ecs.log_retention_days: ":                    on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{LogRetention: 8} }),
-		"hosting.exec: is missing":                            on(catalog.LaunchExec, func(*catalog.Hosting) {}),
-		"hosting.exec.run: is missing":                        on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{} }),
-		"hosting.exec.file: is not for":                       on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{File: "x"} }),
+		"hosting.ecs.permissions_boundary: ": on(catalog.LaunchECS, func(h *catalog.Hosting) {
+			h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{PermissionsBoundary: "arn:aws:iam::123456789012:role/x"}
+		}),
+		"hosting.ecs.task_role: ":          on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{TaskRole: "jobs"} }),
+		"hosting.ecs.log_retention_days: ": on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{LogRetention: 8} }),
+		"hosting.exec: is missing":         on(catalog.LaunchExec, func(*catalog.Hosting) {}),
+		"hosting.exec.run: is missing":     on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{} }),
+		"hosting.exec.file: is not for":    on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{File: "x"} }),
 	} {
 		spec := catalog.RunnerSpec{Name: "r", Hosting: &catalog.Hosting{Launcher: catalog.LaunchProcess}}
 		change(&spec)

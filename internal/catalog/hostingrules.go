@@ -251,6 +251,7 @@ func (c *checker) kubernetesHosting(k KubernetesHosting) {
 var (
 	subnetForm  = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
 	groupForm   = regexp.MustCompile(`^sg-[0-9a-f]{8,17}$`)
+	policyForm  = regexp.MustCompile(`^arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[\w+=,.@/-]{1,600}$`)
 	roleForm    = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,600}$`)
 	clusterForm = regexp.MustCompile(`^([A-Za-z0-9_-]{1,255}|arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:cluster/[A-Za-z0-9_-]{1,255})$`)
 )
@@ -272,6 +273,7 @@ func (c *checker) ecsHosting(e ECSHosting) {
 	}
 	c.form("hosting.ecs.task_role", e.TaskRole, roleForm, "wants the ARN of a role")
 	c.form("hosting.ecs.execution_role", e.ExecutionRole, roleForm, "wants the ARN of a role")
+	c.form("hosting.ecs.permissions_boundary", e.PermissionsBoundary, policyForm, "wants the ARN of a policy")
 	if !slices.Contains(logRetentions, e.LogRetention) {
 		c.add("hosting.ecs.log_retention_days", "wants a number of days that CloudWatch knows: 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, and more in its reference")
 	}

@@ -11,6 +11,7 @@ import (
 
 type roleRow struct {
 	name, path, trust string
+	boundary          string
 	tags              map[string]string
 	inline            map[string]string
 	attached          []string
@@ -53,7 +54,11 @@ func (c *call) role(action string) (*roleRow, *apiError) {
 	} else if strings.HasPrefix(name, "legwork-") {
 		resource = "arn:aws:iam::" + account + ":role" + rolePath + name
 	}
-	if err := c.need(action, resource); err != nil {
+	boundary := ""
+	if row != nil {
+		boundary = row.boundary
+	}
+	if err := c.need(action, resource, "iam:PermissionsBoundary", boundary); err != nil {
 		return nil, err
 	}
 	if row == nil {
@@ -80,13 +85,13 @@ func getRole(c *call) (any, *apiError) {
 }
 
 func createRole(c *call) (any, *apiError) {
-	row := &roleRow{name: c.form.Get("RoleName"), path: c.form.Get("Path"), trust: c.form.Get("AssumeRolePolicyDocument"), tags: map[string]string{},
+	row := &roleRow{name: c.form.Get("RoleName"), path: c.form.Get("Path"), trust: c.form.Get("AssumeRolePolicyDocument"), boundary: c.form.Get("PermissionsBoundary"), tags: map[string]string{},
 		inline: map[string]string{}, freshly: c.freshly}
 	for _, m := range c.members("Tags.member") {
 		row.tags[m(".Key")] = m(".Value")
 	}
 	for _, action := range []string{"iam:CreateRole", "iam:TagRole"} {
-		if err := c.need(action, row.arn()); err != nil {
+		if err := c.need(action, row.arn(), "iam:PermissionsBoundary", row.boundary); err != nil {
 			return nil, err
 		}
 	}

@@ -139,7 +139,7 @@ func TestWhatRunTaskSays(t *testing.T) {
 	}
 }
 
-// policy is deploy/aws/launcher-policy.json, as IAM reads one.
+// policy is one of deploy/aws, as IAM reads it.
 type policy struct {
 	Statement []struct {
 		Action, Resource any
@@ -147,8 +147,8 @@ type policy struct {
 	}
 }
 
-func launcherPolicy(t *testing.T) policy {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "aws", "launcher-policy.json"))
+func policyOf(t *testing.T, name string) policy {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "aws", name))
 	var p policy
 	if err == nil {
 		err = json.Unmarshal(text, &p)
@@ -203,8 +203,9 @@ func (p policy) allows(a ask) bool {
 }
 
 // wholeLife does everything that a launcher ever does.
-func wholeLife(t *testing.T, c *cloud) {
+func wholeLife(t *testing.T, c *cloud, options catalog.ECSHosting) {
 	b := c.bench()
+	b.Hosting.ECS = &options
 	task := b.Task("owner-a", "cloud", "cloud-00000001", "cloud-00000002")
 	if said, err := b.Open(t).Describe(t.Context(), task); err != nil || !strings.Contains(strings.Join(said, "\n"), "may do everything that is needed") {
 		t.Fatalf("describe: %q %v %s", said, err, fault.Of(err).Hint)
@@ -214,16 +215,84 @@ func wholeLife(t *testing.T, c *cloud) {
 	if err := b.Open(t).Stop(t.Context(), task, []string{"cloud-00000001"}); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
-	c.roles[(&session{task: task}).taskRole()].attached = []string{"arn:aws:iam::aws:policy/ReadOnlyAccess"}
+	if role := c.roles[(&session{task: task}).taskRole()]; role != nil {
+		role.attached = []string{"arn:aws:iam::aws:policy/ReadOnlyAccess"}
+		remove(t, b, task)
+		return
+	}
+	if err := b.Open(t).Remove(t.Context(), task); err != nil { // the roles are not its own, and stay
+		t.Fatalf("remove: %v", err)
+	}
+}
+
+const boundary = "arn:aws:iam::" + account + ":policy/legwork-tasks"
+
+// presetRoles has roles be there that are named as the second policy names them.
+func presetRoles(c *cloud) catalog.ECSHosting {
+	for _, name := range []string{"legwork-execution", "legwork-jobs"} {
+		c.roles[name] = &roleRow{name: name, path: "/"}
+	}
+	return catalog.ECSHosting{ExecutionRole: c.roles["legwork-execution"].arn(), TaskRole: c.roles["legwork-jobs"].arn()}
+}
+
+// TestThePolicyIsWhatIsNeeded runs with the policies that people are told to give, and holds them to what was asked for.
+func TestThePolicyIsWhatIsNeeded(t *testing.T) {
+	for file, options := range map[string]func(*cloud) catalog.ECSHosting{
+		"launcher-policy.json":              func(*cloud) catalog.ECSHosting { return catalog.ECSHosting{PermissionsBoundary: boundary} },
+		"launcher-policy-preset-roles.json": presetRoles,
+	} {
+		t.Run(file, func(t *testing.T) { policyIsWhatIsNeeded(t, file, options) })
+	}
+}
+
+// TestNoRoleWithoutABoundary: whoever has the first policy makes no role that may do more than the boundary, and the second makes none at all.
+func TestNoRoleWithoutABoundary(t *testing.T) {
+	for _, file := range []string{"launcher-policy.json", "launcher-policy-preset-roles.json"} {
+		for _, boundary := range []string{"", "arn:aws:iam::aws:policy/AdministratorAccess"} {
+			c := newCloud(t)
+			c.may = policyOf(t, file).allows
+			b := c.bench()
+			b.Hosting.ECS = &catalog.ECSHosting{PermissionsBoundary: boundary}
+			task := b.Task("owner-a", "cloud", "cloud-00000001")
+			if _, err := b.Open(t).Describe(t.Context(), task); fault.Code(err) != "launcher_denied" || !strings.Contains(fault.Of(err).Hint, "iam:CreateRole") {
+				t.Errorf("%s, boundary %q: describe says %v", file, boundary, err)
+			}
+			if _, err := b.Open(t).Ensure(t.Context(), task); fault.Code(err) != "launcher_denied" || len(c.roles) > 0 {
+				t.Errorf("%s, boundary %q: there are %d roles, %v", file, boundary, len(c.roles), err)
+			}
+		}
+	}
+}
+
+// TestTheBoundaryIsEnough: what the role that pulls and logs may do lies within the boundary that people are told to make.
+func TestTheBoundaryIsEnough(t *testing.T) {
+	c := newCloud(t)
+	b := c.bench()
+	b.Hosting.ECS = &catalog.ECSHosting{PermissionsBoundary: boundary}
+	b.Hosting.Image = "111122223333.dkr.ecr.us-east-1.amazonaws.com/team/legwork:{version}"
+	task := b.Task("owner-a", "cloud")
+	ensure(t, b, task)
+	var given policy
+	role := c.roles[(&session{task: task}).executionRole()]
+	if err := json.Unmarshal([]byte(role.inline[executionPolicy]), &given); err != nil || role.boundary != boundary || len(given.Statement) == 0 {
+		t.Fatalf("%+v, %v", role, err)
+	}
+	p := policyOf(t, "tasks-boundary.json")
+	for _, s := range given.Statement {
+		for _, action := range some(s.Action) {
+			if a := (ask{action, some(s.Resource)[0], nil}); !p.allows(a) {
+				t.Errorf("the boundary forbids %s on %s", a.action, a.resource)
+			}
+		}
+	}
 	remove(t, b, task)
 }
 
-// TestThePolicyIsWhatIsNeeded runs with the policy that people are told to give, and holds it to what was asked for.
-func TestThePolicyIsWhatIsNeeded(t *testing.T) {
+func policyIsWhatIsNeeded(t *testing.T, file string, options func(*cloud) catalog.ECSHosting) {
 	c := newCloud(t)
-	p := launcherPolicy(t)
+	p := policyOf(t, file)
 	c.may = p.allows
-	wholeLife(t, c)
+	wholeLife(t, c, options(c))
 	var given []string
 	for _, s := range p.Statement {
 		given = append(given, some(s.Action)...)
@@ -244,7 +313,7 @@ func TestThePolicyIsWhatIsNeeded(t *testing.T) {
 // TestEachMissingRightIsNamed takes the rights away one by one: with the right to ask, Describe names them, and without it the call that is denied does.
 func TestEachMissingRightIsNamed(t *testing.T) {
 	all := newCloud(t)
-	wholeLife(t, all)
+	wholeLife(t, all, catalog.ECSHosting{})
 	for action := range all.asked {
 		for _, mayAsk := range []bool{true, false} {
 			if action == "iam:SimulatePrincipalPolicy" {

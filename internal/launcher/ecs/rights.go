@@ -59,10 +59,14 @@ func (s *session) rights(partition, account string) []right {
 // circumstances are what the conditions of deploy/aws/launcher-policy.json ask for, as they are when the calls are made.
 func (s *session) circumstances() []types.ContextEntry {
 	var entries []types.ContextEntry
-	for key, value := range map[string]string{
+	told := map[string]string{
 		"iam:PassedToService": "ecs-tasks.amazonaws.com", "ec2:CreateAction": "CreateSecurityGroup",
 		"aws:ResourceTag/" + launcher.TagOwner: s.tags[launcher.TagOwner],
-	} {
+	}
+	if s.options.PermissionsBoundary != "" {
+		told["iam:PermissionsBoundary"] = s.options.PermissionsBoundary
+	}
+	for key, value := range told {
 		entries = append(entries, types.ContextEntry{ContextKeyName: &key, ContextKeyType: types.ContextKeyTypeEnumString, ContextKeyValues: []string{value}})
 	}
 	return entries

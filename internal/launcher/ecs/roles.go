@@ -54,9 +54,11 @@ func (s *session) ensureRole(ctx context.Context, name, description string) (str
 	for key, value := range s.tags {
 		tags = append(tags, types.Tag{Key: &key, Value: &value})
 	}
-	made, err := s.iam.CreateRole(ctx, &iam.CreateRoleInput{
-		RoleName: &name, Path: aws.String(rolePath), AssumeRolePolicyDocument: aws.String(trust), Description: &description, Tags: tags,
-	})
+	in := &iam.CreateRoleInput{RoleName: &name, Path: aws.String(rolePath), AssumeRolePolicyDocument: aws.String(trust), Description: &description, Tags: tags}
+	if s.options.PermissionsBoundary != "" {
+		in.PermissionsBoundary = &s.options.PermissionsBoundary
+	}
+	made, err := s.iam.CreateRole(ctx, in)
 	if hasCode(err, "EntityAlreadyExists") { // made a moment ago: IAM tells it not everywhere at once
 		return "", fault.New(fault.Unavailable, "launcher_not_yet", "the role %s was just made and cannot be read yet", name).WithCause(err)
 	}
