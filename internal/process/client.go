@@ -31,6 +31,7 @@ type Client struct {
 	log     *slog.Logger
 
 	dialing chan struct{} // held while a connection is being made
+	yields  string        // version of the last keeper that launch started; whoever holds dialing has it
 
 	mu      sync.Mutex
 	conn    *clientConn

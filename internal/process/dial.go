@@ -53,9 +53,13 @@ func (c *Client) findOrStart(ctx context.Context) (*clientConn, error) {
 	tick := time.NewTicker(dialTick)
 	defer tick.Stop()
 	var launched time.Time
+	var pid int
 	var running <-chan error
 	for {
 		conn, err := c.dial(ctx)
+		if err == nil && conn.peer.Pid == pid {
+			c.yields = conn.peer.Version
+		}
 		if err == nil && !c.replace(ctx, conn) {
 			return conn, nil
 		}
@@ -63,7 +67,7 @@ func (c *Client) findOrStart(ctx context.Context) (*clientConn, error) {
 			return nil, err
 		}
 		if err != nil && running == nil && time.Since(launched) > launchPause {
-			if running, err = c.startKeeper(); err != nil {
+			if pid, running, err = c.startKeeper(); err != nil {
 				return nil, err
 			}
 			launched = time.Now()
@@ -135,9 +139,10 @@ func (cc *clientConn) greet(in *bufio.Reader, version string) error {
 }
 
 // replace asks a keeper of another version to leave when it keeps nothing. It tells whether that
-// one is gone now.
+// one is gone now. A keeper of the version that is started from here is as good as can be had, also where that is not the Client's: the
+// program's file may have been replaced since the Client's process began.
 func (c *Client) replace(ctx context.Context, conn *clientConn) bool {
-	if conn.peer.Version == c.version {
+	if conn.peer.Version == c.version || conn.peer.Version == c.yields {
 		return false
 	}
 	c.log.Info("keeper is of another version and will leave when it keeps nothing", "version", conn.peer.Version)
@@ -160,14 +165,14 @@ func (c *Client) replace(ctx context.Context, conn *clientConn) bool {
 }
 
 // startKeeper starts a keeper as the leader of a session of its own. The channel tells when that
-// process has ended.
-func (c *Client) startKeeper() (<-chan error, error) {
+// process has ended, whose id is pid.
+func (c *Client) startKeeper() (pid int, ended <-chan error, err error) {
 	if len(c.launch.Argv) == 0 {
-		return nil, errors.New("starting a keeper: no command line for it")
+		return 0, nil, errors.New("starting a keeper: no command line for it")
 	}
 	file, err := os.OpenFile(filepath.Join(c.dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening the keeper's log: %w", err)
+		return 0, nil, fmt.Errorf("opening the keeper's log: %w", err)
 	}
 	defer file.Close()
 	boundLog(file)
@@ -176,12 +181,12 @@ func (c *Client) startKeeper() (<-chan error, error) {
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting a keeper: %w", err)
+		return 0, nil, fmt.Errorf("starting a keeper: %w", err)
 	}
 	c.log.Info("keeper started", "pid", cmd.Process.Pid)
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // so that it is no zombie when it leaves before this program
-	return ended, nil
+	over := make(chan error, 1)
+	go func() { over <- cmd.Wait() }() // so that it is no zombie when it leaves before this program
+	return cmd.Process.Pid, over, nil
 }
 
 // boundLog empties a log file that has grown too large. It must be open for appending.

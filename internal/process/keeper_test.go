@@ -150,6 +150,33 @@ func TestKeeperOfAnotherVersionIsReplacedWhenEmpty(t *testing.T) {
 	}
 }
 
+// The program's file was replaced under the process that runs: what it starts is a keeper of another version, which is no worse than the
+// one that it starts in its place.
+func TestKeeperOfTheReplacedFileIsTaken(t *testing.T) {
+	b := &bench{TB: t, dir: t.TempDir()}
+	b.keeper = filepath.Join(b.dir, "keeper")
+	old := b.connect("test-0")
+	first, _ := old.Keeper()
+	c, err := Connect(b.ctx(), b.keeper, "test-1", launchKeeper(b.keeper, "test-2", "1h"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.client = c
+	t.Cleanup(b.end)
+	pid, version := c.Keeper()
+	if version != "test-2" || pid == first {
+		t.Fatalf("connected to %d %s", pid, version)
+	}
+	if _, exit := b.run("with-it", "exit 3"); exit.Code != 3 {
+		t.Fatalf("exit is %+v", exit)
+	}
+	c.conn.end(errLost) // and again, when it is there already
+	b.run("again", "true")
+	if again, version := c.Keeper(); again != pid || version != "test-2" {
+		t.Fatalf("connected to %d %s", again, version)
+	}
+}
+
 // Started from a shell with "&" a Runner ignores SIGINT, and so would everything below it.
 func TestCommandsDoNotInheritIgnoredSignals(t *testing.T) {
 	dir := t.TempDir()
