@@ -19,9 +19,13 @@ func TestJobsUnderWayAreFoundByTheirOwnIndex(t *testing.T) {
 		selectModuleBusy:     "jobs_bound_once (lane=?",
 
 		selectRunnerJobsWaiting: "jobs_runner_waiting (lane=?",
-		selectParts:             "jobs_parts (parent_id=?",
-		selectRunsOf:            "jobs_runs",
-		countWaiting:            "jobs_runs",
+		selectWaitingUpdates:    "jobs_runner_waiting",
+		selectPlacesAmong + " AND runner_id IN ($2, $3) GROUP BY runner_id, instance_id": "jobs_of_runner (runner_id=?",
+		selectOpenLaunchesOf + " AND runner_id IN ($2, $3) ORDER BY id":                  "launches_open (org=? AND runner_id=?",
+		selectInstancesOf + " AND runner_id IN ($2, $3) ORDER BY name, id":               "(org=? AND runner_id=?",
+		selectParts:  "jobs_parts (parent_id=?",
+		selectRunsOf: "jobs_runs",
+		countWaiting: "jobs_runs",
 
 		openRunPage + openRunOrder + "$1":                                                                                        "jobs_runs",
 		openRunPage + " AND (rank_at, number, id) > ($1, $2, $3)" + openRunOrder + "$4":                                          "jobs_runs",

@@ -1,8 +1,9 @@
 // Package hosting has the Instances of hosted Runners be there when Jobs want them, and go when none does.
 //
 // What there should be is decided by package scale, out of what is stored: the ledger of launches, Instances, places that Jobs take, Jobs
-// that wait. All that is decided about the Runners of an Organization at one time is decided in one transaction that holds a lock of theirs,
-// so that any Server may do it at any time: it finds what another one has launched. The work itself is done by Runner Jobs at a launcher;
+// that wait. What is to be done about the Runners of an Organization is seen in a transaction that only reads (due.go); it is decided anew, for
+// those Runners alone, in one that holds a lock of the Organization, so that any Server may do it at any time: it finds what another one has
+// launched. The work itself is done by Runner Jobs at a launcher;
 // their own Steps are looked at here (steps.go).
 //
 // Locks are taken in this order: the hosting of the Organization, Jobs, launches, logs. What decides takes the first and launches; what ends
@@ -196,7 +197,7 @@ func (h *Hosting) Run(ctx context.Context) {
 		wait.Stop()
 		began := time.Now()
 		h.Look(ctx)
-		sleep(ctx, max(lookPause, 4*time.Since(began))) // a database that is slow is not asked all the time
+		sleep(ctx, min(max(lookPause, 4*time.Since(began)), lookEvery)) // a database that is slow is not asked all the time
 	}
 }
 
@@ -287,12 +288,7 @@ func (h *Hosting) runners(ctx context.Context) (map[string]bool, error) {
 
 // lookAt decides about the hosted Runners of an Organization.
 func (h *Hosting) lookAt(ctx context.Context, org string, waiting []Waiter) error {
-	l := &look{h: h, org: org}
-	renews := h.renews(org)
-	err := h.host.Update(ctx, func(tx *store.Tx, do Changes) error {
-		*l = look{h: h, org: org, tx: tx, do: do, waiting: waiting, renews: renews}
-		return l.decide()
-	})
+	l, err := h.see(ctx, org, waiting)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package hosting
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +22,9 @@ type look struct {
 	tx      *store.Tx
 	do      Changes
 	waiting []Waiter
-	renews  bool // it is looked for a newer release
+	renews  bool     // it is looked for a newer release
+	only    []string // Runners that it is about; nil: all
+	dry     bool     // nothing is written: see errDue
 
 	fleets  []*fleet
 	tasks   []*work.Job // Runner Jobs that are bound
@@ -44,6 +47,7 @@ type fleet struct {
 	waiting   []Waiter
 	decision  scale.Decision
 	tidying   bool // orphans are being looked for
+	due       bool // something is to be written: see errDue
 }
 
 // launch is a line of the ledger that is looked at, with the Instance that it is.
@@ -78,22 +82,28 @@ func (l *look) decide() error {
 		return err
 	}
 	for _, f := range l.fleets {
-		if err := l.act(f); err != nil {
-			return err
-		}
-		if err := l.renew(f); err != nil {
-			return err
-		}
-		if err := l.save(f); err != nil {
+		err := l.settle(f)
+		if f.due = errors.Is(err, errDue); err != nil && !f.due {
 			return err
 		}
 	}
 	return nil
 }
 
-// read reads what there is.
+// settle decides about one Runner, does it and writes what changed.
+func (l *look) settle(f *fleet) error {
+	if err := l.act(f); err != nil {
+		return err
+	}
+	if err := l.renew(f); err != nil {
+		return err
+	}
+	return l.save(f)
+}
+
+// read reads what there is: each table once, however many Runners there are.
 func (l *look) read() error {
-	runners, err := l.tx.Runners(l.org)
+	runners, err := l.tx.HostedOf(l.org, l.only)
 	if err != nil {
 		return err
 	}
@@ -105,51 +115,70 @@ func (l *look) read() error {
 			l.own = append(l.own, j)
 		}
 	}
+	runners = slices.DeleteFunc(runners, func(r catalog.Runner) bool { return r.Hosting == nil })
+	all := facts{tidying: map[string]bool{}}
+	for _, j := range l.tasks {
+		all.tidying[j.Lane] = true
+	}
+	if err := all.read(l.tx, l.org, runners); err != nil {
+		return err
+	}
 	for _, r := range runners {
-		if r.Hosting == nil {
-			continue
-		}
-		f, err := l.fleet(r)
-		if err != nil {
-			return err
-		}
-		l.fleets = append(l.fleets, f)
+		l.fleets = append(l.fleets, all.fleet(r))
 	}
 	return nil
 }
 
-func (l *look) fleet(r catalog.Runner) (f *fleet, err error) {
-	f = &fleet{runner: r, hosting: r.Hosting.Filled(), instances: map[string]store.Instance{}}
-	if f.state, err = l.tx.Hosting(l.org, r.ID); err != nil {
-		return nil, err
+// facts are what is stored of some Runners.
+type facts struct {
+	hosting   map[string]store.HostingState
+	states    map[string]store.RunnerState
+	open      map[string][]store.Launch
+	instances map[string][]store.Instance
+	places    map[string]int  // by Instance
+	tidying   map[string]bool // lanes that are held
+}
+
+func (a *facts) read(tx *store.Tx, org string, runners []catalog.Runner) (err error) {
+	ids := make([]string, len(runners))
+	for i, r := range runners {
+		ids[i] = r.ID
 	}
+	if a.hosting, err = tx.HostingAmong(org, ids); err != nil {
+		return err
+	}
+	if a.open, err = tx.OpenLaunchesAmong(org, ids); err != nil {
+		return err
+	}
+	if a.states, err = tx.StatesAmong(org, ids); err != nil {
+		return err
+	}
+	if a.instances, err = tx.InstancesAmong(org, ids); err != nil {
+		return err
+	}
+	a.places, err = tx.PlacesAmong(org, ids)
+	return err
+}
+
+// fleet puts together what is stored of a Runner.
+func (a *facts) fleet(r catalog.Runner) *fleet {
+	f := &fleet{runner: r, hosting: r.Hosting.Filled(), instances: map[string]store.Instance{}, places: map[string]int{}}
+	f.state = a.hosting[r.ID]
 	f.before = f.state
 	f.before.Engines = slices.Clone(f.state.Engines)
-	open, err := l.tx.OpenLaunches(l.org, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	state, err := l.tx.RunnerState(l.org, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	f.draining = state.Draining
-	instances, err := l.tx.Instances(l.org, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range instances {
+	f.draining = a.states[r.ID].Draining
+	for _, i := range a.instances[r.ID] {
 		f.instances[i.Name] = i
+		if n := a.places[i.ID]; n > 0 {
+			f.places[i.ID] = n
+		}
 	}
-	if f.places, err = l.tx.PlacesOfRunner(l.org, r.ID); err != nil {
-		return nil, err
-	}
-	for _, o := range open {
+	for _, o := range a.open[r.ID] {
 		i, here := f.instances[o.Name]
 		f.open = append(f.open, &launch{Launch: o, before: o, instance: i, here: here})
 	}
-	f.tidying = slices.ContainsFunc(l.tasks, func(j *work.Job) bool { return j.Lane == tidyLane(r.ID) })
-	return f, nil
+	f.tidying = a.tidying[tidyLane(r.ID)]
+	return f
 }
 
 // follow brings the ledger in line with what became of the Instances, and of the Jobs that were to start or replace them.
@@ -386,6 +415,9 @@ func (l *look) save(f *fleet) error {
 		if o.Launch == o.before || o.ID == "" {
 			continue
 		}
+		if l.dry {
+			return errDue
+		}
 		l.changed = l.changed || o.State != o.before.State
 		if err := l.tx.SaveLaunch(o.Launch); err != nil {
 			return err
@@ -393,6 +425,9 @@ func (l *look) save(f *fleet) error {
 	}
 	if sameState(f.state, f.before) {
 		return nil
+	}
+	if l.dry {
+		return errDue
 	}
 	return l.tx.PutHosting(l.org, f.runner.ID, f.state)
 }

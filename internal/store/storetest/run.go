@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		"runbooks":     runbooks,
 		"secrets":      secrets,
 		"identities":   cloudIdentities,
+		"among":        among,
 		"releases":     releases,
 		"data keys":    dataKeys,
 		"launches":     launches,
