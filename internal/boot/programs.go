@@ -12,6 +12,7 @@ import (
 	"legwork/internal/cli"
 	"legwork/internal/engine/discovery"
 	"legwork/internal/fault"
+	"legwork/internal/process"
 	"legwork/internal/runner"
 )
 
@@ -57,6 +58,7 @@ func startRunner(ctx context.Context, o cli.StartOptions, log io.Writer) error {
 	if ctx.Err() != nil { // a signal came before, and nobody counted it
 		return context.Cause(ctx)
 	}
+	process.AwaitInherited() // when this process was another release before
 	settings, err := LoadRunnerSettings(layers(o))
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ func unsupported() error {
 // Lock does nothing here.
 func Lock(*os.File) error { return nil }
 
+// AwaitInherited does nothing here.
+func AwaitInherited() {}
+
 // RunKeeper returns a fault.Unsupported.
 func RunKeeper(context.Context, string, string, *slog.Logger) error { return unsupported() }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/process"
 	"legwork/internal/release"
 	"legwork/internal/wire"
 	"legwork/internal/work"
@@ -33,6 +35,7 @@ const (
 
 // runProgram is what boot does with a Runner, in the test binary.
 func runProgram(cfg Config) {
+	process.AwaitInherited()
 	cfg.Version = os.Getenv(programVar)
 	cfg.Updates.Environ = os.Environ()
 	cfg.Keeper.Env = append(cfg.Keeper.Env, keeperVersionVar+"="+cfg.Version)
@@ -241,6 +244,10 @@ func TestUpdate(t *testing.T) {
 	u := newUpdated(t, release.Minor)
 	u.start()
 	gate := u.busy()
+	kept := childrenOf(u.cmd.Process.Pid)
+	if runtime.GOOS == "linux" && len(kept) == 0 {
+		t.Error("the Runner has no keeper")
+	}
 	u.s.send(&wire.Offer{Ref: updateRef, Engine: string(updateEngine)})
 	u.s.wait("the update is accepted", func() bool {
 		for _, m := range u.s.got {
@@ -276,6 +283,9 @@ func TestUpdate(t *testing.T) {
 		t.Error("the process is not the new program")
 	}
 	u.finish(gate)
+	for _, pid := range kept {
+		eventually(t, "the old program's keeper leaves, and is no zombie", func() bool { return syscall.Kill(pid, 0) != nil })
+	}
 	u.isPlain(program(t, "1.2.0"))
 	for _, want := range []string{"is signed by a key that is trusted here", "trying 1.2.0", "which was 1.1.0 before"} {
 		if log := u.s.text(updateRef, 0); !strings.Contains(log, want) {
@@ -359,6 +369,25 @@ func gone(pid int) bool {
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return strings.HasPrefix(rest, "Z")
+}
+
+// childrenOf are the ids of a process's children.
+func childrenOf(parent int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		var pid, of int
+		var state string
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if _, err := fmt.Sscan(rest, &state, &of); err == nil && of == parent {
+			_, _ = fmt.Sscan(string(stat), &pid)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // TestUpdateOutlivesAPowerCut ends the process between the new file's taking its place and its being executed: what is there starts, is the
