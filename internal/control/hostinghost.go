@@ -137,15 +137,11 @@ func (d *changes) Say(job *work.Job, step int, lines []string) error {
 const believed = 2 * time.Second
 
 // hostable gives the Jobs that wait for nothing but an Instance and that hosted Runners could take, in the order of their ranks, without
-// those that a self-hosted Instance can take now.
+// those that a self-hosted Instance can take now. Of each Runner they are no more than its Instances could ever take at once.
 func (q *queue) hostable(now time.Time) []hosting.Waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	type found struct {
-		e *entry
-		w hosting.Waiter
-	}
-	var all []found
+	var all []hostable
 	free := map[string]int{} // places of self-hosted Runners that are not spoken for
 	for _, b := range q.buckets {
 		f := q.fleets[b.org]
@@ -153,10 +149,11 @@ func (q *queue) hostable(now time.Time) []hosting.Waiter {
 			continue
 		}
 		hosted, others := q.hostsOf(f, b)
-		if len(hosted) == 0 {
-			continue
-		}
+		left := placesOf(hosted)
 		for _, e := range b.entries {
+			if len(left) == 0 {
+				break
+			}
 			if !q.onlyWaits(e) {
 				continue
 			}
@@ -166,17 +163,56 @@ func (q *queue) hostable(now time.Time) []hosting.Waiter {
 					w.Runners = append(w.Runners, r.ID)
 				}
 			}
-			if len(w.Runners) > 0 && !q.takenByOthers(f, e, others, free, now) {
-				all = append(all, found{e, w})
+			if len(w.Runners) > 0 && !q.takenByOthers(f, e, others, free, now) && left.take(w.Runners) {
+				all = append(all, hostable{e, w})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b found) int { return older(a.e, b.e) })
+	slices.SortFunc(all, func(a, b hostable) int { return older(a.e, b.e) })
 	waiters := make([]hosting.Waiter, len(all))
 	for i, n := range all {
 		waiters[i] = n.w
 	}
 	return waiters
+}
+
+// hostable is a Job that a hosted Runner could take.
+type hostable struct {
+	e *entry
+	w hosting.Waiter
+}
+
+// places are how many Jobs hosted Runners could still take, if all their Instances were there and free, by Runner; one that is full is missing.
+type places map[string]int
+
+// placesSpare are Jobs more than a Runner has places: this picture may hold some that others have by now.
+const placesSpare = 16
+
+func placesOf(hosted []catalog.Runner) places {
+	p := places{}
+	for _, r := range hosted {
+		h := r.Hosting.Filled()
+		each := h.JobsPerInstance
+		if h.OneOff {
+			each = 1
+		}
+		p[r.ID] = h.Max*each + placesSpare
+	}
+	return p
+}
+
+// take has a Job count for the first of some Runners that is not full, and tells whether there is one.
+func (p places) take(runners []string) bool {
+	for _, id := range runners {
+		if p[id] == 0 {
+			continue
+		}
+		if p[id]--; p[id] == 0 {
+			delete(p, id)
+		}
+		return true
+	}
+	return false
 }
 
 // other is a self-hosted Runner that has Instances online which suit a bucket.

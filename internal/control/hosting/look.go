@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -432,10 +433,11 @@ func (l *look) save(f *fleet) error {
 	return l.tx.PutHosting(l.org, f.runner.ID, f.state)
 }
 
+// sameState tells whether nothing changed of a state, every field of it looked at.
 func sameState(a, b store.HostingState) bool {
 	engines := slices.Equal(a.Engines, b.Engines)
 	a.Engines, b.Engines = nil, nil
-	return engines && fmt.Sprint(a) == fmt.Sprint(b)
+	return engines && reflect.DeepEqual(a, b)
 }
 
 // remember keeps what was seen, for those who ask.

@@ -6,41 +6,65 @@ import (
 	"legwork/internal/store"
 )
 
-// share gives each Job that waits to one hosted Runner, of several that could take it the first with room.
+// shareAtOnce is of how many Jobs it is asked in one query whether they still wait.
+const shareAtOnce = 256
+
+// share gives each Job that waits to one hosted Runner, of several that could take it the first with room. Where Runners have no room any
+// more, one Job for each tells that there are some; of the others nothing is read.
 func (l *look) share() error {
-	var ids []string
-	for _, w := range l.waiting {
-		ids = append(ids, w.JobID)
-	}
-	queued, err := l.tx.QueuedAmong(ids)
-	if err != nil {
-		return err
-	}
-	by, room, left := map[string]*fleet{}, map[string]int{}, map[string]int{}
+	rooms := map[string]*room{}
 	for _, f := range l.fleets {
-		by[f.runner.ID], room[f.runner.ID], left[f.runner.ID] = f, f.room(), f.bound()
+		if !f.stopped() {
+			rooms[f.runner.ID] = &room{f, f.room(), f.bound()}
+		}
 	}
-	for _, w := range l.waiting {
-		if !queued[w.JobID] {
-			continue
-		}
-		var to *fleet
-		for _, id := range w.Runners {
-			f := by[id]
-			if f == nil || f.stopped() || left[id] <= 0 || f.lacks(w.Engine) {
-				continue
-			}
-			if to == nil || room[to.runner.ID] <= 0 && room[id] > 0 {
-				to = f
+	waiting := l.waiting
+	for len(waiting) > 0 {
+		var some []Waiter
+		var ids []string
+		for len(waiting) > 0 && len(some) < shareAtOnce {
+			w := waiting[0]
+			waiting = waiting[1:]
+			if firstWithRoom(rooms, w) != nil {
+				some, ids = append(some, w), append(ids, w.JobID)
 			}
 		}
-		if to != nil {
-			room[to.runner.ID]--
-			left[to.runner.ID]--
-			to.waiting = append(to.waiting, w)
+		queued, err := l.tx.QueuedAmong(ids)
+		if err != nil {
+			return err
+		}
+		for _, w := range some {
+			if to := firstWithRoom(rooms, w); to != nil && queued[w.JobID] {
+				to.room--
+				to.bound--
+				to.fleet.waiting = append(to.fleet.waiting, w)
+			}
 		}
 	}
 	return nil
+}
+
+// room is what is left of a Runner while Jobs are given to it.
+type room struct {
+	fleet *fleet
+	room  int
+	bound int // of its record
+}
+
+// firstWithRoom gives the Runner that a Job counts for: the first with room, or the first for which none counts yet; nil where it would tell
+// nothing new.
+func firstWithRoom(rooms map[string]*room, w Waiter) (to *room) {
+	for _, id := range w.Runners {
+		r := rooms[id]
+		switch {
+		case r == nil || r.bound <= 0 || r.fleet.lacks(w.Engine):
+		case r.room > 0:
+			return r
+		case to == nil && len(r.fleet.waiting) == 0:
+			to = r
+		}
+	}
+	return to
 }
 
 // bound is how many Jobs more the record allows at once.
