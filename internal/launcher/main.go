@@ -35,7 +35,7 @@ func (k Kinds) Main(ctx context.Context, file string, out io.Writer) int {
 	}
 	hide := a.takeEnvironment(os.Environ())
 	say := func(line string) { fmt.Fprintln(out, hide(line)) }
-	p := &performer{task: &a.Task, say: say, until: a.Until}
+	p := &performer{task: &a.Task, say: say, until: a.Until, removing: a.Removing, settle: settleTime}
 	if p.until.IsZero() {
 		p.until = time.Now().Add(defaultPatience)
 	}
@@ -48,6 +48,9 @@ func (k Kinds) Main(ctx context.Context, file string, out io.Writer) int {
 	if err != nil {
 		o.Failure = failure(err, hide)
 		fmt.Fprintln(out, o.Failure.Message)
+		if o.Failure.Hint != "" {
+			fmt.Fprintln(out, o.Failure.Hint)
+		}
 	}
 	for i := range o.Units {
 		o.Units[i].Note = hide(o.Units[i].Note)

@@ -188,6 +188,66 @@ func TestOtherSteps(t *testing.T) {
 	}
 }
 
+// TestCheckOfARemove: a launcher that never worked does not keep a Runner from being removed.
+func TestCheckOfARemove(t *testing.T) {
+	s := spec(catalog.Hosting{})
+	s.Action, s.Task.ServerURL = work.Remove, ""
+	result, said := performed(t, &fake{running: []string{"cloud-1"}}, work.StepCheck, s)
+	if result.Status != work.StepSucceeded || !strings.Contains(said, "1 process: cloud-1") || strings.Contains(said, "found cloud") {
+		t.Errorf("%+v, %s", result, said)
+	}
+	result, said = performed(t, &fake{fails: []error{fault.New(fault.Unavailable, "launcher_unreachable", "no engine answers")}}, work.StepCheck, s)
+	if result.Status != work.StepSucceeded || !strings.Contains(said, "no engine answers") {
+		t.Errorf("without an engine: %+v, %s", result, said)
+	}
+	result, said = performed(t, &fake{fails: []error{fault.New(fault.Forbidden, "launcher_denied", "no").WithHint("ask")}}, work.StepTeardown, s)
+	if want := "ask; where nothing was ever launched, delete the record alone: legwork runner delete cloud"; result.Failure == nil || result.Failure.Hint != want || !strings.Contains(said, want) {
+		t.Errorf("teardown: %+v, %s", result.Failure, said)
+	}
+}
+
+// TestWhatDoesNotAnswer: nobody is left to wait for minutes for what is not there.
+func TestWhatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := fault.New(fault.Unavailable, codeUnreachable, "no engine answers").WithHint("start one")
+		for step, most := range map[work.StepKind]time.Duration{work.StepCheck: checkPatience, work.StepTidy: tidyPatience, work.StepTeardown: takeDownWait} {
+			f, hints, began := &fake{fails: slices.Repeat([]error{gone}, 100)}, 0, time.Now()
+			say := func(line string) {
+				if line == "start one" {
+					hints++
+				}
+			}
+			p := &performer{launcher: f, task: spec(catalog.Hosting{}).Task, say: say, until: time.Now().Add(time.Hour)}
+			_, err := p.perform(t.Context(), step)
+			if took := time.Since(began); fault.Code(err) != codeUnreachable || took > most || len(f.tasks) < 2 || hints != 1 {
+				t.Errorf("%s: %v after %s, %d calls, %d hints", step, err, took, len(f.tasks), hints)
+			}
+		}
+	})
+}
+
+// TestProcessThatEndsAtOnce: it is told while the Step lasts, so that nobody waits for it to come online.
+func TestProcessThatEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for launcher, waits := range map[catalog.LauncherKind]time.Duration{catalog.LaunchProcess: time.Second, catalog.LaunchExec: settleTime, catalog.LaunchDocker: 0} {
+			s, f, began := spec(catalog.Hosting{}), &fake{}, time.Now()
+			s.Task.Hosting.Launcher = launcher
+			time.AfterFunc(800*time.Millisecond, func() { f.running, f.ended = nil, []string{"cloud-1", "cloud-2", "cloud-0"} })
+			p := &performer{launcher: f, task: s.Task, say: func(string) {}, until: began.Add(time.Hour), settle: settleTime}
+			reports, err := p.perform(t.Context(), work.StepLaunch)
+			took := time.Since(began)
+			state := work.UnitStopped
+			if waits == 0 {
+				state = work.UnitRunning
+			}
+			if err != nil || len(reports) != 2 || reports[0].State != state || reports[1].State != state || took != waits {
+				t.Errorf("%s: %+v, %v after %s", launcher, reports, err, took)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 func TestTidy(t *testing.T) {
 	f := &fake{running: []string{"cloud-1", "cloud-2", "cloud-3"}, ended: []string{"cloud-0"}}
 	s := spec(catalog.Hosting{})

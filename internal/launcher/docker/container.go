@@ -22,6 +22,10 @@ const (
 	authorityFile = "legwork-server-ca.pem"
 )
 
+// mostProcesses bounds the processes and threads of a container, so that a Job which only ever starts more takes no place on the host away
+// from others.
+const mostProcesses = int64(4096)
+
 // containerOf describes the container of a Unit.
 func (e *engine) containerOf(unit work.Unit) client.ContainerCreateOptions {
 	labels := launcher.Tags(e.task)
@@ -35,7 +39,7 @@ func (e *engine) containerOf(unit work.Unit) client.ContainerCreateOptions {
 		env = append(env, name+"="+told[name])
 	}
 	milli, mib := e.task.Hosting.Size.Room()
-	reap, seconds := true, int(grace.Seconds())
+	reap, seconds, most := true, int(grace.Seconds()), mostProcesses
 	return client.ContainerCreateOptions{
 		Name: unit.Name,
 		Config: &container.Config{
@@ -52,7 +56,10 @@ func (e *engine) containerOf(unit work.Unit) client.ContainerCreateOptions {
 			CapDrop:       []string{"ALL"},
 			SecurityOpt:   []string{"no-new-privileges"},
 			Init:          &reap,
-			Resources:     container.Resources{NanoCPUs: int64(milli) * 1e6, Memory: int64(mib) << 20},
+			Resources: container.Resources{
+				NanoCPUs: int64(milli) * 1e6, Memory: int64(mib) << 20, MemorySwap: int64(mib) << 20, // both together: no swap
+				PidsLimit: &most,
+			},
 		},
 	}
 }

@@ -91,7 +91,7 @@ func TestAContainerIsConfined(t *testing.T) {
 	}
 	c := e.find("cloud-00000001").config
 	h := c.HostConfig
-	if h.Memory != 4<<30 || h.NanoCPUs != 2e9 || h.Init == nil || !*h.Init || h.AutoRemove || h.Privileged || string(h.RestartPolicy.Name) != "no" ||
+	if h.Memory != 4<<30 || h.MemorySwap != h.Memory || h.PidsLimit == nil || *h.PidsLimit != 4096 || h.NanoCPUs != 2e9 || h.Init == nil || !*h.Init || h.AutoRemove || h.Privileged || string(h.RestartPolicy.Name) != "no" ||
 		!slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Equal(h.SecurityOpt, []string{"no-new-privileges"}) || len(h.Binds)+len(h.Mounts) > 0 || h.NetworkMode != "jobs" {
 		t.Errorf("its host configuration is %+v", h)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,19 +79,26 @@ type call struct {
 
 type handler func(c *call) (any, *apiError)
 
+// TestMain has the libraries of AWS know of nothing but the local cloud.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true", "AWS_SESSION_TOKEN": "",
+		"AWS_CONFIG_FILE": "/nonexistent", "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_PROFILE": "",
+		"AWS_WEB_IDENTITY_TOKEN_FILE": "", "AWS_ROLE_ARN": "", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "",
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
 func newCloud(t *testing.T) *cloud {
 	c := &cloud{t: t, clusters: map[string]*clusterRow{}, roles: map[string]*roleRow{}, logs: map[string]*logRow{}, groups: map[string]*groupRow{},
 		subnets: map[string]string{"subnet-0000000a": "vpc-default", "subnet-0000000b": "vpc-default", "subnet-0000000c": "vpc-other"}, defaultVPC: "vpc-default",
 		keys: map[string]string{"AKIDTEST": "arn:aws:iam::" + account + ":user/launcher"}, asked: map[string]bool{}}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true", "AWS_SESSION_TOKEN": "",
-		"AWS_CONFIG_FILE": "/nonexistent", "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_PROFILE": "",
-		"AWS_WEB_IDENTITY_TOKEN_FILE": "", "AWS_ROLE_ARN": "", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "",
-	} {
-		t.Setenv(name, value)
-	}
 	return c
 }
 

@@ -404,32 +404,34 @@ func TestAsWhomItWorks(t *testing.T) {
 func TestCredentialsThatAreNoGood(t *testing.T) {
 	const role = "arn:aws:iam::123456789012:role/launch"
 	for name, one := range map[string]struct {
-		set    func(c *cloud)
+		set    func(t *testing.T, c *cloud)
 		change func(*catalog.CloudIdentitySpec)
 		code   string
 	}{
-		"unknown keys": {set: func(c *cloud) { clear(c.keys) }, change: func(*catalog.CloudIdentitySpec) {}, code: "launcher_credentials"},
-		"no keys": {set: func(*cloud) { t.Setenv("AWS_ACCESS_KEY_ID", ""); t.Setenv("AWS_SECRET_ACCESS_KEY", "") },
+		"unknown keys": {set: func(_ *testing.T, c *cloud) { clear(c.keys) }, change: func(*catalog.CloudIdentitySpec) {}, code: "launcher_credentials"},
+		"no keys": {set: func(t *testing.T, _ *cloud) { t.Setenv("AWS_ACCESS_KEY_ID", ""); t.Setenv("AWS_SECRET_ACCESS_KEY", "") },
 			change: func(*catalog.CloudIdentitySpec) {}, code: "launcher_credentials"},
-		"a role that may not be assumed": {set: func(c *cloud) {
+		"a role that may not be assumed": {set: func(_ *testing.T, c *cloud) {
 			c.assume = func(url.Values) *apiError {
 				return &apiError{code: "AccessDenied", message: "User: arn:aws:iam::123456789012:user/launcher is not authorized to perform: sts:AssumeRole on resource: " + role, status: 403}
 			}
 		}, change: func(i *catalog.CloudIdentitySpec) { i.RoleARN = role }, code: "launcher_denied"},
-		"no token": {set: func(*cloud) {}, change: func(i *catalog.CloudIdentitySpec) { i.RoleARN, i.WebIdentityTokenFile = role, "/nonexistent" }, code: "launcher_credentials"},
+		"no token": {set: func(*testing.T, *cloud) {}, change: func(i *catalog.CloudIdentitySpec) { i.RoleARN, i.WebIdentityTokenFile = role, "/nonexistent" }, code: "launcher_credentials"},
 	} {
-		c := newCloud(t)
-		one.set(c)
-		b := c.bench()
-		b.Identity = identityOf(c, one.change)
-		task := b.Task("owner-a", "cloud", "cloud-00000001")
-		_, described := b.Open(t).Describe(t.Context(), task)
-		_, ensured := b.Open(t).Ensure(t.Context(), task)
-		for _, err := range []error{described, ensured} {
-			if f := fault.Of(err); f.Code != one.code || f.Retryable() || f.Hint == "" {
-				t.Errorf("%s: %s %v", name, f.Code, err)
+		t.Run(name, func(t *testing.T) {
+			c := newCloud(t)
+			one.set(t, c)
+			b := c.bench()
+			b.Identity = identityOf(c, one.change)
+			task := b.Task("owner-a", "cloud", "cloud-00000001")
+			_, described := b.Open(t).Describe(t.Context(), task)
+			_, ensured := b.Open(t).Ensure(t.Context(), task)
+			for _, err := range []error{described, ensured} {
+				if f := fault.Of(err); f.Code != one.code || f.Retryable() || f.Hint == "" {
+					t.Errorf("%s %v", f.Code, err)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -24,6 +24,10 @@ const (
 	drainTime   = int64(3_600) // seconds that a Pod has when its node is drained: a Runner ends when its Jobs have
 	stopTime    = int64(30)    // seconds that a Pod has when Stop ends it
 
+	// workDir is the home of the image's user, with the working directory of the Runner: see deploy/Dockerfile. It and /tmp are all that a
+	// Pod can write to.
+	workDir = "/var/lib/legwork"
+
 	// Where a Pod finds the authority of its Server.
 	authorityDir  = "/etc/legwork"
 	authorityFile = "server-ca.pem"
@@ -69,16 +73,21 @@ func (c *cluster) podOf(secret string) core.PodSpec {
 			EnvFrom:   []core.EnvFromSource{{SecretRef: &core.SecretEnvSource{LocalObjectReference: core.LocalObjectReference{Name: secret}}}},
 			Resources: core.ResourceRequirements{Requests: room, Limits: room.DeepCopy()},
 			SecurityContext: &core.SecurityContext{
-				RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, Privileged: &no, SeccompProfile: profile,
+				RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, Privileged: &no, ReadOnlyRootFilesystem: &yes, SeccompProfile: profile,
 				Capabilities: &core.Capabilities{Drop: []core.Capability{"ALL"}},
 			},
 		}},
 	}
+	runner := &spec.Containers[0]
+	for _, v := range []struct{ name, at string }{{"work", workDir}, {"tmp", "/tmp"}} {
+		runner.VolumeMounts = append(runner.VolumeMounts, core.VolumeMount{Name: v.name, MountPath: v.at})
+		spec.Volumes = append(spec.Volumes, core.Volume{Name: v.name, VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}})
+	}
 	if c.host.CAFile != "" {
-		spec.Containers[0].VolumeMounts = []core.VolumeMount{{Name: "authority", MountPath: authorityDir, ReadOnly: true}}
-		spec.Volumes = []core.Volume{{Name: "authority", VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{
+		runner.VolumeMounts = append(runner.VolumeMounts, core.VolumeMount{Name: "authority", MountPath: authorityDir, ReadOnly: true})
+		spec.Volumes = append(spec.Volumes, core.Volume{Name: "authority", VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{
 			SecretName: secret, Items: []core.KeyToPath{{Key: authorityFile, Path: authorityFile}},
-		}}}}
+		}}})
 	}
 	return spec
 }

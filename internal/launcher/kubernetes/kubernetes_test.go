@@ -65,13 +65,28 @@ func TestAPodIsConfinedAndTheJobBearsNoSecret(t *testing.T) {
 	if *spec.BackoffLimit != 0 || *spec.TTLSecondsAfterFinished != 600 || *spec.Parallelism != 1 || pod.RestartPolicy != core.RestartPolicyNever || *spec.PodReplacementPolicy != "Failed" {
 		t.Errorf("the Job is %+v", spec)
 	}
-	if *pod.AutomountServiceAccountToken || pod.ServiceAccountName != "" || pod.HostNetwork || pod.HostPID || len(pod.Volumes) > 0 || pod.NodeSelector["pool"] != "jobs" || *pod.EnableServiceLinks {
+	if *pod.AutomountServiceAccountToken || pod.ServiceAccountName != "" || pod.HostNetwork || pod.HostPID || pod.NodeSelector["pool"] != "jobs" || *pod.EnableServiceLinks {
 		t.Errorf("the Pod is %+v", pod)
 	}
 	s, box := pod.SecurityContext, pod.Containers[0]
 	if !*s.RunAsNonRoot || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault || *box.SecurityContext.AllowPrivilegeEscalation || *box.SecurityContext.Privileged ||
 		!slices.Equal(box.SecurityContext.Capabilities.Drop, []core.Capability{"ALL"}) || len(box.SecurityContext.Capabilities.Add) > 0 {
 		t.Errorf("it may too much: %+v %+v", s, box.SecurityContext)
+	}
+	writable := map[string]string{}
+	for i, v := range pod.Volumes {
+		if v.EmptyDir == nil || box.VolumeMounts[i].Name != v.Name {
+			t.Errorf("it has the volume %+v", v)
+			continue
+		}
+		writable[box.VolumeMounts[i].MountPath] = v.Name
+	}
+	image, err := os.ReadFile("../../../deploy/Dockerfile")
+	if err != nil || !strings.Contains(string(image), "-h /var/lib/legwork legwork") || !strings.Contains(string(image), "WORKINGDIRECTORY=/var/lib/legwork/runner") {
+		t.Errorf("the image works elsewhere: %v", err)
+	}
+	if !*box.SecurityContext.ReadOnlyRootFilesystem || len(writable) != 2 || writable["/var/lib/legwork"] == "" || writable["/tmp"] == "" {
+		t.Errorf("it may write to %v", writable)
 	}
 	for _, room := range []core.ResourceList{box.Resources.Requests, box.Resources.Limits} {
 		if room.Cpu().String() != "2" || room.Memory().String() != "4Gi" {
@@ -107,7 +122,7 @@ func TestTheAuthorityOfTheServerComesAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := c.job("cloud-00000001").Spec.Template.Spec
-	mount, volume := pod.Containers[0].VolumeMounts[0], pod.Volumes[0]
+	mount, volume := pod.Containers[0].VolumeMounts[2], pod.Volumes[2]
 	if mount.Name != volume.Name || mount.MountPath != "/etc/legwork" || !mount.ReadOnly || len(volume.Secret.Items) != 1 ||
 		volume.Secret.SecretName != pod.Containers[0].EnvFrom[0].SecretRef.Name || volume.Secret.Items[0].Path != "server-ca.pem" {
 		t.Errorf("it mounts %+v at %+v", volume, mount)

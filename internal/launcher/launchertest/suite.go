@@ -14,7 +14,7 @@ import (
 const maxCalls = 200
 
 // Run holds a launcher to the contract of launcher.Launcher. open makes a bench with a backend that holds nothing; it is called once for
-// each test.
+// each test. The tests run beside one another.
 func Run(t *testing.T, open func(t *testing.T) *Bench) {
 	for name, test := range map[string]func(*testing.T, *Bench){
 		"describe changes nothing":     describeChangesNothing,
@@ -26,14 +26,20 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"remove leaves nothing":        removeLeavesNothing,
 		"other runners are left alone": others,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
 	}
 	for _, after := range []bool{false, true} {
 		name := "broken off at any call"
 		if after {
 			name = "an answer lost at any call"
 		}
-		t.Run(name, func(t *testing.T) { brokenOff(t, open, after) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			brokenOff(t, open, after)
+		})
 	}
 }
 

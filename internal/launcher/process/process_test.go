@@ -221,7 +221,7 @@ func TestSettingsOfTheHost(t *testing.T) {
 		}
 	}
 	want := "started with --config " + filepath.Join(dir, "settings.json")
-	await(t, "it says how it was started", func() bool { return lastLine(filepath.Join(dir, "log")) == want })
+	await(t, "it says how it was started", func() bool { return lastLines(filepath.Join(dir, "log")) == want })
 	if text, err := os.ReadFile(filepath.Join(dir, "settings.json")); err != nil || !bytes.Equal(text, p.settings) {
 		t.Errorf("settings %s, %v", text, err)
 	}
@@ -303,7 +303,7 @@ func TestStubborn(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := filepath.Join(l.folder(task), "cloud-00000001", logFile)
-	await(t, "it has begun", func() bool { return strings.HasPrefix(lastLine(log), "started") })
+	await(t, "it has begun", func() bool { return strings.HasPrefix(lastLines(log), "started") })
 	l.ladder = []rung{{wait: 500 * time.Millisecond}, {kill: true, wait: 20 * time.Second}}
 	if err := l.Stop(t.Context(), task, []string{"cloud-00000001"}); err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func TestStubborn(t *testing.T) {
 		t.Fatalf("%v are left", left)
 	}
 	reports, err := l.List(t.Context(), task)
-	if err != nil || len(reports) != 1 || reports[0].Note != "it ended; the last it said: asked" {
+	if err != nil || len(reports) != 1 || !strings.HasPrefix(reports[0].Note, "it ended; the last it said: started ") || !strings.HasSuffix(reports[0].Note, " | asked") {
 		t.Fatalf("%+v, %v", reports, err)
 	}
 }

@@ -155,14 +155,20 @@ func (u *unit) report() work.UnitReport {
 	r.State, r.Note = work.UnitStopped, "it ended"
 	if u.Process.Pid == 0 {
 		r.ID, r.Note = "", "it was never started"
-	} else if last := lastLine(filepath.Join(u.dir, logFile)); last != "" {
+	} else if last := lastLines(filepath.Join(u.dir, logFile)); last != "" {
 		r.Note = "it ended; the last it said: " + last
 	}
 	return r
 }
 
-// lastLine gives the last line of a log, shortened.
-func lastLine(path string) string {
+// What is said of how a log ends.
+const (
+	saidLines  = 3
+	saidOfLine = 300 // bytes of each
+)
+
+// lastLines gives the last few lines of a log as one, shortened.
+func lastLines(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
 		return ""
@@ -175,13 +181,29 @@ func lastLine(path string) string {
 	if err != nil {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(text), "?")), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	for len(last) > 300 {
-		_, n := utf8.DecodeLastRuneInString(last)
-		last = last[:len(last)-n]
+	lines := strings.FieldsFunc(strings.ToValidUTF8(string(text), "?"), func(r rune) bool { return r == '\n' || r == '\r' })
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
+	last := ""
+	for n, line := range slices.Backward(lines) {
+		line = clip(strings.TrimSpace(line), saidOfLine)
+		if len(lines)-n > saidLines {
+			break
+		}
+		if last != "" {
+			line += " | " + last
+		}
+		last = line
 	}
 	return last
+}
+
+// clip bounds a text; it never splits a character.
+func clip(text string, most int) string {
+	for len(text) > most {
+		_, n := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-n]
+	}
+	return text
 }
 
 // tidy cuts long logs, and takes away strays and what processes that ended leave. The caller holds the lock.

@@ -64,7 +64,7 @@ import (
 const (
 	maxOutput = 1 << 20 // bytes
 	maxTime   = 10 * time.Minute
-	grace     = 10 * time.Second // between the signals that end it
+	maxGrace  = 10 * time.Second // between the signals that end it
 	maxText   = 1000             // bytes of a sentence of its
 )
 
@@ -72,10 +72,13 @@ const (
 type Launcher struct {
 	host    launcher.Host
 	timeout time.Duration
+	grace   time.Duration // between the signals that end a script
 }
 
 // New makes the launcher.
-func New(host launcher.Host) (launcher.Launcher, error) { return &Launcher{host, maxTime}, nil }
+func New(host launcher.Host) (launcher.Launcher, error) {
+	return &Launcher{host, maxTime, maxGrace}, nil
+}
 
 // request is what a script is told.
 type request struct {
@@ -215,10 +218,10 @@ func (l *Launcher) run(ctx context.Context, task *work.RunnerTask, r request) (a
 	cmd := exec.Command(command.Argv[0], append(command.Argv[1:], r.Action)...)
 	printed := &bounded{left: maxOutput}
 	said := &lines{say: l.host.Say}
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, environ(), bytes.NewReader(told), printed, said, grace
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, environ(), bytes.NewReader(told), printed, said, maxGrace
 	ctx, stop := context.WithTimeoutCause(ctx, l.timeout, errLate)
 	defer stop()
-	err = execute(ctx, cmd)
+	err = execute(ctx, cmd, l.grace)
 	said.end()
 	return l.understand(ctx, r.Action, printed, err)
 }
@@ -325,7 +328,7 @@ func environ() []string {
 
 // execute runs a script to its end, and ends it and what it started when ctx ends. The keeper sends its signals to the whole group of this
 // process, so that there the script stays in it: in one of its own it would outlive a kill.
-func execute(ctx context.Context, cmd *exec.Cmd) error {
+func execute(ctx context.Context, cmd *exec.Cmd, grace time.Duration) error {
 	if syscall.Getpgrp() == os.Getpid() {
 		cmd.Cancel = nil
 		if err := cmd.Start(); err != nil {
@@ -333,7 +336,7 @@ func execute(ctx context.Context, cmd *exec.Cmd) error {
 		}
 		over := make(chan struct{})
 		defer close(over)
-		go climb(ctx, cmd.Process, over)
+		go climb(ctx, cmd.Process, grace, over)
 		return settled(cmd.Wait())
 	}
 	end, err := engine.StartGroup(ctx, cmd, grace)
@@ -345,7 +348,7 @@ func execute(ctx context.Context, cmd *exec.Cmd) error {
 }
 
 // climb ends the script alone when its time is over: what ends all is the keeper's.
-func climb(ctx context.Context, script *os.Process, over <-chan struct{}) {
+func climb(ctx context.Context, script *os.Process, grace time.Duration, over <-chan struct{}) {
 	select {
 	case <-over:
 		return

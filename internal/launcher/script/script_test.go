@@ -77,8 +77,6 @@ func readEnviron(path string) map[string]string {
 
 func bench(t *testing.T) *launchertest.Bench {
 	text, home := example(t), filepath.Join(t.TempDir(), "home")
-	t.Setenv("LAUNCHER_HOME", home)
-	t.Setenv("LAUNCHER_PROGRAM", "sleep 600")
 	t.Cleanup(func() {
 		for _, pids := range running(t, home) {
 			for _, pid := range pids {
@@ -88,8 +86,8 @@ func bench(t *testing.T) *launchertest.Bench {
 	})
 	// The n-th run fails before anything is done, or after everything was.
 	failing, chosen := filepath.Join(t.TempDir(), "fail"), 0
-	wrapped := fmt.Sprintf("mode=$(cat %s 2>/dev/null || true); rm -f %s\n[ \"$mode\" = before ] && exit 9\nrun() {\n%s\n}\n"+
-		"if [ \"$mode\" = after ]; then run \"$@\" >/dev/null; exit 9; fi\nrun \"$@\"\n", failing, failing, strings.ReplaceAll(text, "exit 1", "return 1"))
+	wrapped := fmt.Sprintf("export LAUNCHER_HOME='%s' LAUNCHER_PROGRAM='sleep 600'\nmode=$(cat %s 2>/dev/null || true); rm -f %s\n[ \"$mode\" = before ] && exit 9\nrun() {\n%s\n}\n"+
+		"if [ \"$mode\" = after ]; then run \"$@\" >/dev/null; exit 9; fi\nrun \"$@\"\n", home, failing, failing, strings.ReplaceAll(text, "exit 1", "return 1"))
 	return &launchertest.Bench{
 		Open: func(t *testing.T) launcher.Launcher {
 			l, err := New(launcher.Host{Version: "1.0.0", Say: func(line string) { t.Log(line) }})
@@ -159,7 +157,7 @@ func TestConformance(t *testing.T) { launchertest.Run(t, bench) }
 // asked runs a script that prints something, and gives how that is understood.
 func asked(t *testing.T, script string, timeout time.Duration) (reports []work.UnitReport, said []string, err error) {
 	t.Helper()
-	l := &Launcher{host: launcher.Host{Version: "1.0.0", Say: func(line string) { said = append(said, line) }}, timeout: timeout}
+	l := &Launcher{host: launcher.Host{Version: "1.0.0", Say: func(line string) { said = append(said, line) }}, timeout: timeout, grace: 100 * time.Millisecond}
 	task := &work.RunnerTask{Owner: "o", RunnerID: "r", Runner: "cloud", Hosting: &catalog.Hosting{Exec: &catalog.ScriptSpec{Run: script}},
 		Units: []work.Unit{{Name: "cloud-1", Token: "hush-hush"}}}
 	reports, err = l.Ensure(t.Context(), task)
@@ -202,6 +200,32 @@ func TestWhereTheTokenIs(t *testing.T) {
 echo '{"units":[{"name":"cloud-1","id":"i","state":"running"}]}'`, time.Minute)
 	if err != nil || strings.Join(said, " ") != "1 0 none" {
 		t.Fatalf("%q, %v", said, err)
+	}
+}
+
+// The example's processes stand in a folder that stays, and one that ended is told with the end of its log.
+func TestProcessesOfTheExample(t *testing.T) {
+	b := bench(t)
+	home := os.Getenv("LAUNCHER_HOME")
+	l, task := b.Open(t), &work.RunnerTask{Owner: "o", RunnerID: "r", Runner: "cloud", Hosting: &b.Hosting, Units: []work.Unit{{Name: "cloud-1", Token: "hush-hush"}}}
+	if _, err := l.Ensure(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	pids := running(t, home)["cloud-1"]
+	if len(pids) != 1 {
+		t.Fatalf("cloud-1 has the processes %v", pids)
+	}
+	at, err := os.Readlink("/proc/" + strconv.Itoa(pids[0]) + "/cwd")
+	if want := filepath.Join(home, "o", "r", "cloud-1", "work"); err != nil || at != want {
+		t.Errorf("it works in %q, want %q: %v", at, want, err)
+	}
+	b.End(t, "cloud-1")
+	if err := os.WriteFile(filepath.Join(home, "o", "r", "cloud-1", "log"), []byte("one\nthe Server is not there\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reports, err := l.List(t.Context(), task)
+	if err != nil || len(reports) != 1 || reports[0].State != work.UnitStopped || reports[0].Note != "one the Server is not there" {
+		t.Errorf("%+v, %v", reports, err)
 	}
 }
 
