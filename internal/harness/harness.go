@@ -38,7 +38,7 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "legwork")
-	build := exec.Command("go", "build", "-o", path, "./cmd/legwork")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/legwork") // as make build, to share what it compiled
 	build.Dir = Root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -34,7 +34,7 @@ func BinaryOf(t testing.TB, version string) string {
 		builds.dir, builds.of = dir, map[string]string{}
 	}
 	path := filepath.Join(builds.dir, "legwork-"+version)
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X legwork/internal/boot.version=v"+version, "-o", path, "./cmd/legwork")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X legwork/internal/boot.version=v"+version, "-o", path, "./cmd/legwork")
 	build.Dir = Root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
