@@ -33,9 +33,11 @@ type Demand struct {
 
 // RunnerVersion is how the program of a Runner stands to the newest release.
 type RunnerVersion struct {
-	Version  string // the oldest among its Instances that are online; of all that are known if none is
-	Newest   string // release of its channel
-	Outdated bool
+	Version  string          // the oldest among its Instances that are online; of all that are known if none is
+	Newest   string          // release of its channel
+	Outdated bool            // never of the Local Runner, which is part of the Server's program
+	To       string          // release that an update which names none takes it to now; empty: it cannot be updated from here
+	Held     string          // why a self-hosted one cannot
 	Consent  release.Consent // of a self-hosted one: the least of its Instances
 	Updating *work.Job       // the update Job under way or queued
 }

@@ -32,7 +32,8 @@ func updatesOf(hello *wire.Hello) string {
 	return ""
 }
 
-// UpgradeRunner queues the Jobs that take a Runner to a release; empty: the newest one of its channel. A hosted Runner has one Job, a
+// UpgradeRunner queues the Jobs that take a Runner to a release; empty: for each Instance the newest one that its host's owner lets it go to.
+// A hosted Runner has one Job, a
 // self-hosted one a Job for each Instance that is online and outdated, which are done one after the other; when one fails, those that wait are
 // canceled. Jobs that are queued or under way are given in their place. Where no Instance can be updated the fault says why:
 // "runner_up_to_date", "runner_offline", "update_refused", "release_platform", "update_unsupported", "release_not_found".
@@ -121,7 +122,7 @@ func (c *Control) upgradeHere(tx *store.Tx, actor catalog.Actor, runnerID, versi
 	if err != nil {
 		return nil, nil, err
 	}
-	to, manifest, err := releaseFor(tx, instances, version)
+	target, err := targetOf(tx, instances, version)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,6 +140,10 @@ func (c *Control) upgradeHere(tx *store.Tx, actor catalog.Actor, runnerID, versi
 		if j := open[i.Name]; j != nil {
 			jobs = append(jobs, j)
 			continue
+		}
+		to, manifest, err := target.of(i)
+		if err != nil {
+			return nil, nil, err
 		}
 		if release.Compare(i.Version, to) == 0 && version == "" {
 			continue
@@ -162,7 +167,7 @@ func (c *Control) upgradeHere(tx *store.Tx, actor catalog.Actor, runnerID, versi
 		return nil, nil, fault.New(fault.Conflict, "runner_offline", "no instance of runner %s is online, and each updates itself", r.Name).
 			WithHint("start one, or update it on its host")
 	}
-	return nil, nil, fault.New(fault.Conflict, upToDate, "every instance of runner %s that is online is %s already", r.Name, to)
+	return nil, nil, fault.New(fault.Conflict, upToDate, "every instance of runner %s that is online is %s already", r.Name, target.newest)
 }
 
 // mayUpdate tells why an Instance cannot go to a release, or nil.

@@ -16,20 +16,6 @@ import (
 // newest are the newest published releases, by channel; a channel without one has none.
 type newest map[release.Channel]string
 
-func newestReleases(tx *store.Tx) (newest, error) {
-	n := newest{}
-	for _, channel := range []release.Channel{release.Stable, release.Candidate} {
-		all, err := tx.PublishedVersions(string(channel))
-		if err != nil {
-			return nil, err
-		}
-		if len(all) > 0 {
-			n[channel] = slices.MaxFunc(all, release.Compare)
-		}
-	}
-	return n, nil
-}
-
 // follows gives the release that a program of a version goes to next: the newest stable one, and of candidates the newest only where it is one
 // itself. It may be empty, or not newer.
 func (n newest) follows(version string) string {
@@ -53,27 +39,6 @@ func publishedRelease(tx *store.Tx, version string) (store.Release, error) {
 	return v, err
 }
 
-// releaseFor gives the release that the Instances of a Runner are to go to: the one that is named, or the newest that follows from what they
-// are.
-func releaseFor(tx *store.Tx, instances []store.Instance, version string) (to string, m release.Manifest, err error) {
-	if version == "" {
-		n, err := newestReleases(tx)
-		if err != nil {
-			return "", m, err
-		}
-		if version = n.follows(sole(instances)); version == "" {
-			return "", m, fault.New(fault.Conflict, "release_not_found", "no release is published here").
-				WithHint("publish one: legwork release publish")
-		}
-	}
-	v, err := publishedRelease(tx, version)
-	if err != nil {
-		return "", m, err
-	}
-	m, err = release.Parse(v.Manifest)
-	return v.Version, m, err
-}
-
 // sole gives the version that stands for a Runner: the oldest release among its Instances that are online, of all that are known if none is.
 // Programs that are no releases (built by hand, or between releases) count where there are no others: nobody can tell how old they are.
 func sole(instances []store.Instance) string {
@@ -93,13 +58,14 @@ func sole(instances []store.Instance) string {
 }
 
 // RunnerVersions gives, by Runner id, how their programs stand to the newest release. A program whose version is no release's is never outdated:
-// nobody can tell. Nor is one whose Runner is not known by any Instance.
+// nobody can tell. Nor is one whose Runner is not known by any Instance, nor the Local Runner, which is part of the Server's program.
 func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[string]RunnerVersion, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) (map[string]RunnerVersion, error) {
-		n, err := newestReleases(tx)
+		p, err := publishedReleases(tx)
 		if err != nil {
 			return nil, err
 		}
+		n := p.newest()
 		runners, err := tx.Runners(actor.OrganizationID)
 		if err != nil {
 			return nil, err
@@ -116,9 +82,14 @@ func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[
 		for _, r := range runners {
 			v := RunnerVersion{Version: sole(of[r.ID])}
 			v.Newest = n.follows(v.Version)
-			v.Outdated = release.Newer(v.Newest, v.Version)
-			if r.Hosting == nil {
+			v.Outdated = release.Newer(v.Newest, v.Version) && r.Name != catalog.LocalRunner
+			if r.Hosting != nil {
+				v.To = hostedTo(n[release.Stable], v.Version)
+			} else {
 				v.Consent = leastConsent(of[r.ID])
+				if v.To, v.Held, err = p.way(tx, of[r.ID]); err != nil {
+					return nil, err
+				}
 			}
 			if v.Updating, err = updating(tx, r); err != nil {
 				return nil, err
@@ -169,21 +140,23 @@ func (c *Control) tellRelease(ctx context.Context, s *session) {
 	if s.updates == "" || s.updates == string(release.Off) {
 		return
 	}
-	var n newest
+	var p published
 	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
-		n, err = newestReleases(tx)
+		p, err = publishedReleases(tx)
 		return err
 	})
 	to := ""
 	if err == nil {
-		to = n.follows(s.version)
+		to = p.newest().follows(s.version)
 	}
 	if !release.Newer(to, s.version) || !c.versions.tellsRelease(s.instanceID, to) {
 		return
 	}
 	how := "install it on this host, or set Runner.updates to patch or minor there"
-	if release.Consent(s.updates).Allows(s.version, to) == nil {
-		how = "legwork runner update " + s.runner
+	if next := p.choose(s.version, release.Consent(s.updates)); next != "" {
+		if how = "legwork runner update " + s.runner; next != to {
+			how += " takes it to " + next
+		}
 	}
 	s.send(&wire.Notice{Text: fmt.Sprintf("release %s is published, and this Runner is %s: %s", to, s.version, how)})
 }
