@@ -23,14 +23,15 @@ alive() {
   grep -qszxF "LEGWORK_RUNNER__INSTANCE=$1" "/proc/$pid/environ" && ! grep -qs '^State:.*[ZX]' "/proc/$pid/status"
 }
 
-# start NAME: starts the process of a unit. Its environment, which holds a token, goes by a file that only this user can read.
+# start NAME: starts the process of a unit in its own folder: that of this script goes as soon as it ends. Its environment, which holds a
+# token, goes by a file that only this user can read.
 start() {
   mkdir -p "$home/$1/work"
   chmod 700 "$home/$1"
   jq -r --arg name "$1" --arg work "$home/$1/work" '.units[] | select(.name == $name) | .environment + {LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY: $work}
     | to_entries[] | "export \(.key)=\(.value | @sh)"' <<<"$told" >"$home/$1/environment"
   # shellcheck disable=SC2016
-  setsid --fork bash -c 'set -eu; . "$1/environment"; rm "$1/environment"; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; exec ${LAUNCHER_PROGRAM:-legwork runner start}' \
+  setsid --fork bash -c 'set -eu; cd "$1/work"; . "$1/environment"; rm "$1/environment"; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; exec ${LAUNCHER_PROGRAM:-legwork runner start}' \
     launcher "$home/$1" </dev/null >>"$home/$1/log" 2>&1
   for _ in $(seq 100); do
     [ -e "$home/$1/pid" ] && return
@@ -55,11 +56,15 @@ end_process() {
 
 # report NAME...: prints how units are.
 report() {
-  local name state
+  local name state note
   for name in "$@"; do
-    state=stopped
-    if alive "$name"; then state=running; fi
-    jq -n --arg name "$name" --arg id "pid $(cat "$home/$name/pid" 2>/dev/null || true)" --arg state "$state" '{name: $name, id: $id, state: $state}'
+    state=running note=
+    if ! alive "$name"; then
+      state=stopped
+      note=$(tail -n 3 "$home/$name/log" 2>/dev/null | cut -c -300 | paste -sd ' ' - || true) # why a process ended is best told at its end
+    fi
+    jq -n --arg name "$name" --arg id "pid $(cat "$home/$name/pid" 2>/dev/null || true)" --arg state "$state" --arg note "$note" \
+      '{name: $name, id: $id, state: $state, note: $note}'
   done | jq -s '{units: .}'
 }
 

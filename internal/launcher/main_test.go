@@ -25,6 +25,7 @@ type fake struct {
 	fails   []error // of the calls to come, nil where one goes well
 	tasks   []work.RunnerTask
 	removed bool
+	quit    time.Time // when all of them end by themselves; zero: never
 }
 
 func (f *fake) next(task *work.RunnerTask) error {
@@ -52,6 +53,9 @@ func (f *fake) Ensure(_ context.Context, task *work.RunnerTask) ([]work.UnitRepo
 }
 
 func (f *fake) reports() []work.UnitReport {
+	if !f.quit.IsZero() && !time.Now().Before(f.quit) {
+		f.running, f.ended = nil, f.running
+	}
 	var reports []work.UnitReport
 	for _, name := range f.running {
 		reports = append(reports, work.UnitReport{Name: name, ID: "id of " + name, State: work.UnitRunning})
@@ -230,9 +234,9 @@ func TestWhatDoesNotAnswer(t *testing.T) {
 func TestProcessThatEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for launcher, waits := range map[catalog.LauncherKind]time.Duration{catalog.LaunchProcess: time.Second, catalog.LaunchExec: settleTime, catalog.LaunchDocker: 0} {
-			s, f, began := spec(catalog.Hosting{}), &fake{}, time.Now()
+			began := time.Now()
+			s, f := spec(catalog.Hosting{}), &fake{running: []string{"cloud-0"}, quit: began.Add(800 * time.Millisecond)}
 			s.Task.Hosting.Launcher = launcher
-			time.AfterFunc(800*time.Millisecond, func() { f.running, f.ended = nil, []string{"cloud-1", "cloud-2", "cloud-0"} })
 			p := &performer{launcher: f, task: s.Task, say: func(string) {}, until: began.Add(time.Hour), settle: settleTime}
 			reports, err := p.perform(t.Context(), work.StepLaunch)
 			took := time.Since(began)
@@ -243,7 +247,6 @@ func TestProcessThatEndsAtOnce(t *testing.T) {
 			if err != nil || len(reports) != 2 || reports[0].State != state || reports[1].State != state || took != waits {
 				t.Errorf("%s: %+v, %v after %s", launcher, reports, err, took)
 			}
-			time.Sleep(time.Second)
 		}
 	})
 }

@@ -206,21 +206,24 @@ echo '{"units":[{"name":"cloud-1","id":"i","state":"running"}]}'`, time.Minute)
 // The example's processes stand in a folder that stays, and one that ended is told with the end of its log.
 func TestProcessesOfTheExample(t *testing.T) {
 	b := bench(t)
-	home := os.Getenv("LAUNCHER_HOME")
 	l, task := b.Open(t), &work.RunnerTask{Owner: "o", RunnerID: "r", Runner: "cloud", Hosting: &b.Hosting, Units: []work.Unit{{Name: "cloud-1", Token: "hush-hush"}}}
 	if _, err := l.Ensure(t.Context(), task); err != nil {
 		t.Fatal(err)
 	}
-	pids := running(t, home)["cloud-1"]
+	left := b.Left(t)
+	if len(left) != 1 {
+		t.Fatalf("there are the folders %v", left)
+	}
+	pids := running(t, left[0])["cloud-1"]
 	if len(pids) != 1 {
 		t.Fatalf("cloud-1 has the processes %v", pids)
 	}
 	at, err := os.Readlink("/proc/" + strconv.Itoa(pids[0]) + "/cwd")
-	if want := filepath.Join(home, "o", "r", "cloud-1", "work"); err != nil || at != want {
+	if want := filepath.Join(left[0], "cloud-1", "work"); err != nil || at != want {
 		t.Errorf("it works in %q, want %q: %v", at, want, err)
 	}
 	b.End(t, "cloud-1")
-	if err := os.WriteFile(filepath.Join(home, "o", "r", "cloud-1", "log"), []byte("one\nthe Server is not there\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(left[0], "cloud-1", "log"), []byte("one\nthe Server is not there\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	reports, err := l.List(t.Context(), task)
