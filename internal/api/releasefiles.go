@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -24,8 +25,10 @@ const releasePath = "/releases/"
 const (
 	downloadsPerSecond = 20  // of one address
 	downloadsBurst     = 200 // likewise
-	downloadsAtOnce    = 200 // of all
+	downloadsAtOnce    = 200 // of all, of assets: what is small takes no place
+	downloadsAtOnceOf  = 32  // of one address, which may be that of many hosts
 	downloadStill      = time.Minute
+	downloadLeast      = 16 << 10 // bytes a second, on the whole, once the first minute is over
 	addressesMost      = 10_000
 )
 
@@ -36,7 +39,7 @@ func isReleaseFile(r *http.Request) bool {
 
 // registerReleaseFiles adds what moves the bytes of releases.
 func (s *Server) registerReleaseFiles(mux *http.ServeMux) {
-	d := &downloads{server: s, places: make(chan struct{}, downloadsAtOnce), of: map[string]*rate.Limiter{}}
+	d := &downloads{server: s, places: make(chan struct{}, downloadsAtOnce), of: map[string]*rate.Limiter{}, held: map[string]int{}}
 	mux.HandleFunc("GET "+releasePath+"{version}/{name}", d.serve)
 	mux.HandleFunc("PUT "+prefix+releasePath+"{version}/assets/{name}", s.putReleaseAsset)
 }
@@ -46,8 +49,9 @@ type downloads struct {
 	server *Server
 	places chan struct{}
 
-	mu sync.Mutex
-	of map[string]*rate.Limiter // by address
+	mu   sync.Mutex
+	of   map[string]*rate.Limiter // by address
+	held map[string]int           // places, by address
 }
 
 // allow tells whether an address may fetch another file now.
@@ -65,17 +69,58 @@ func (d *downloads) allow(address string) bool {
 	return l.Allow()
 }
 
-func (d *downloads) serve(w http.ResponseWriter, r *http.Request) {
-	if !d.allow(requestOf(r.Context()).address) {
-		d.server.writeProblem(w, r, fault.New(fault.RateLimited, "too_many_downloads", "there are too many downloads from this address"))
-		return
+// hold takes a place for a download of an address, and tells whether there was one.
+func (d *downloads) hold(address string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.held[address] >= downloadsAtOnceOf {
+		return false
 	}
 	select {
 	case d.places <- struct{}{}:
-		defer func() { <-d.places }()
+		d.held[address]++
+		return true
 	default:
-		d.server.writeProblem(w, r, fault.New(fault.Unavailable, "downloads_busy", "this Server hands out as many files as it can"))
+		return false
+	}
+}
+
+// free gives back what hold took.
+func (d *downloads) free(address string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	<-d.places
+	if d.held[address]--; d.held[address] == 0 {
+		delete(d.held, address)
+	}
+}
+
+// network is what downloads are bounded by: an address or, of IPv6, the network that one host has for itself.
+func network(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.Is4() {
+		return address
+	}
+	p, _ := a.Prefix(64) // it is no longer than the address
+	return p.String()
+}
+
+// isManifest tells whether a file is so small that it takes no place.
+func isManifest(name string) bool { return name == release.ManifestName || name == release.SignatureName }
+
+func (d *downloads) serve(w http.ResponseWriter, r *http.Request) {
+	address := network(requestOf(r.Context()).address)
+	if !d.allow(address) {
+		d.server.writeProblem(w, r, fault.New(fault.RateLimited, "too_many_downloads", "there are too many downloads from this address"))
 		return
+	}
+	if !isManifest(r.PathValue("name")) {
+		if !d.hold(address) {
+			d.server.writeProblem(w, r, fault.New(fault.Unavailable, "downloads_busy", "this Server hands out as many files as it can, and no more than %d to one address", downloadsAtOnceOf).
+				WithHint("try again when others are over"))
+			return
+		}
+		defer d.free(address)
 	}
 	if err := d.send(w, r); err != nil {
 		d.server.writeProblem(w, r, err)
@@ -107,19 +152,32 @@ func (d *downloads) send(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Disposition", `attachment; filename="`+asset.Name+`"`)
 	}
 	w.Header().Set("Content-Type", kind)
-	http.ServeContent(&steady{w, http.NewResponseController(w)}, r, "", time.Time{}, content)
+	http.ServeContent(&steady{ResponseWriter: w, control: http.NewResponseController(w), began: time.Now()}, r, "", time.Time{}, content)
 	return nil
 }
 
-// steady gives each part of an answer the time that a whole one has elsewhere.
+// steady gives each part of an answer the time that a whole one has elsewhere, as long as all of it comes on.
 type steady struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	began   time.Time
+	sent    int64
 }
 
 func (s *steady) Write(b []byte) (int, error) {
-	_ = s.control.SetWriteDeadline(time.Now().Add(downloadStill)) // not every writer has one
-	return s.ResponseWriter.Write(b)
+	_ = s.control.SetWriteDeadline(s.until(time.Now())) // not every writer has one
+	n, err := s.ResponseWriter.Write(b)
+	s.sent += int64(n)
+	return n, err
+}
+
+// until is when the next part must be over: who reads slower than downloadLeast on the whole holds a place for nothing.
+func (s *steady) until(now time.Time) time.Time {
+	least := s.began.Add(downloadStill + time.Duration(s.sent/downloadLeast)*time.Second)
+	if still := now.Add(downloadStill); still.Before(least) {
+		return still
+	}
+	return least
 }
 
 // putReleaseAsset stores one asset of a draft as it comes.
