@@ -22,14 +22,17 @@ const (
 // RunnerVersion is how the program of a Runner stands to the newest release.
 type RunnerVersion struct {
 	Version     string `json:"version,omitempty" doc:"The oldest of its Instances that are online; of all that are known if none is."`
-	Newest      string `json:"newest,omitempty" doc:"The release that it would be updated to; missing where there is none."`
-	Outdated    bool   `json:"outdated" doc:"There is a newer release than version."`
+	Newest      string `json:"newest,omitempty" doc:"The newest release of its channel; missing where there is none."`
+	Outdated    bool   `json:"outdated" doc:"There is a newer release than version. Never of the Server's own Runner, which is part of its program."`
+	UpdateTo    string `json:"update_to,omitempty" doc:"The release that an update which names none takes it to now: the newest that its host allows. Missing where it cannot be updated from here."`
+	UpdateHeld  string `json:"update_held,omitempty" doc:"Why it cannot be updated from here."`
 	Consent     string `json:"consent,omitempty" doc:"Of a self-hosted one: what its host lets a Server do (off, notify, patch, minor), the least of its Instances."`
 	UpdateJobID string `json:"update_job_id,omitempty" doc:"The update Job under way or queued."`
 }
 
 func runnerVersionOf(v control.RunnerVersion) RunnerVersion {
-	r := RunnerVersion{Version: v.Version, Newest: v.Newest, Outdated: v.Outdated, Consent: string(v.Consent)}
+	r := RunnerVersion{Version: v.Version, Newest: v.Newest, Outdated: v.Outdated, Consent: string(v.Consent),
+		UpdateTo: v.To, UpdateHeld: v.Held}
 	if v.Updating != nil {
 		r.UpdateJobID = v.Updating.ID
 	}

@@ -267,11 +267,17 @@ func addHosting(t *table, r api.RunnerView) {
 	if r.Version.Consent != "" {
 		t.add("updates", r.Version.Consent)
 	}
+	if r.Version.UpdateHeld != "" {
+		t.add("no update", r.Version.UpdateHeld)
+	}
 }
 
-// versionMark is a version, with the one that it is behind.
+// versionMark is a version, with the one that it is behind, and the one that an update takes it to where that is another.
 func versionMark(v api.RunnerVersion) string {
-	if v.Outdated {
+	switch {
+	case v.Outdated && v.UpdateTo != "" && v.UpdateTo != v.Newest:
+		return orDash(v.Version) + " (outdated: " + v.Newest + "; an update takes it to " + v.UpdateTo + ")"
+	case v.Outdated:
 		return orDash(v.Version) + " (outdated: " + v.Newest + ")"
 	}
 	return orDash(v.Version)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,8 +95,12 @@ func (s *signing) manifest() (rel.Manifest, error) {
 		return m, err
 	}
 	if s.channel != "" && s.channel != string(m.Channel) {
-		return m, fault.New(fault.Invalid, "release_channel", "version %s is one of the channel %s, not %s", m.Version, m.Channel, s.channel).
-			WithHint("candidates have versions such as 1.5.0-rc.1: build it with VERSION=1.5.0-rc.1 make release")
+		hint := "candidates have versions such as 1.5.0-rc.1: build it with VERSION=1.5.0-rc.1 make release"
+		if m.Channel == rel.Candidate {
+			stable, _, _ := strings.Cut(m.Version, "-")
+			hint = fmt.Sprintf("a stable version has no part after a dash: build it with VERSION=%s make release, or say --channel candidate", stable)
+		}
+		return m, fault.New(fault.Invalid, "release_channel", "version %s is one of the channel %s, not %s", m.Version, m.Channel, s.channel).WithHint("%s", hint)
 	}
 	if s.at != "" {
 		if m.At, err = time.Parse(time.RFC3339, s.at); err != nil {
@@ -220,12 +225,19 @@ func (a *app) publish(ctx context.Context, client *api.Client, s *signing) (r ap
 		return r, err
 	}
 	for _, asset := range signed.Assets {
-		if there := assetNamed(m, asset.Name); there != asset {
+		there, ok := m.Asset(asset.Name)
+		if !ok {
+			return r, fault.New(fault.Invalid, "release_file_missing", "%s is missing: the manifest names it", filepath.Join(s.dir, asset.Name)).
+				WithHint("copy the whole folder that make release made, or build it again")
+		}
+		if there != asset {
 			return r, fault.New(fault.Invalid, "release_digest", "%s is not what the manifest says", filepath.Join(s.dir, asset.Name)).
 				WithHint("the folder was changed after signing: build it again")
 		}
 	}
-	if _, err = client.DraftRelease(ctx, text, signature); err != nil {
+	if _, err = client.DraftRelease(ctx, text, signature); fault.Code(err) == "release_exists" {
+		return a.publishedBefore(ctx, client, signed, err)
+	} else if err != nil {
 		return r, err
 	}
 	for _, asset := range signed.Assets {
@@ -237,9 +249,20 @@ func (a *app) publish(ctx context.Context, client *api.Client, s *signing) (r ap
 	return client.PublishRelease(ctx, signed.Version)
 }
 
-func assetNamed(m rel.Manifest, name string) rel.Asset {
-	a, _ := m.Asset(name)
-	return a
+// publishedBefore gives the release that is published already when it is the very one that is sent now: somebody did it before, or the last
+// answer was lost. Of any other it gives the refusal.
+func (a *app) publishedBefore(ctx context.Context, client *api.Client, signed rel.Manifest, refusal error) (api.Release, error) {
+	r, err := releaseNamed(ctx, client, signed.Version)
+	if err != nil {
+		return r, errors.Join(refusal, err)
+	}
+	same := r.State == "published" && r.Notes == signed.Notes && slices.EqualFunc(r.Assets, signed.Assets,
+		func(there api.ReleaseAsset, here rel.Asset) bool { return there == api.ReleaseAsset(here) })
+	if !same {
+		return api.Release{}, refusal
+	}
+	fmt.Fprintf(a.Err, "%s was published already, and is the same.\n", signed.Version)
+	return r, nil
 }
 
 func sendAsset(ctx context.Context, client *api.Client, dir, version string, asset rel.Asset) error {
@@ -303,7 +326,10 @@ func (a *app) releaseShow() *cobra.Command {
 			if err := a.show(r, func() *table { return releaseTable(r) }); err != nil || a.format != asTable || r.Notes == "" {
 				return err
 			}
-			fmt.Fprintf(a.Out, "\n%s\n", clean(strings.TrimSpace(r.Notes)))
+			fmt.Fprintln(a.Out)
+			for line := range strings.Lines(strings.TrimSpace(r.Notes)) {
+				fmt.Fprintln(a.Out, clean(strings.TrimRight(strings.ReplaceAll(line, "\t", "    "), "\r\n")))
+			}
 			return nil
 		},
 	})
@@ -320,6 +346,9 @@ func releaseNamed(ctx context.Context, client *api.Client, version string) (api.
 		if latest || rel.Compare(r.Version, version) == 0 {
 			return r, nil
 		}
+	}
+	if version == "latest" {
+		return api.Release{}, fault.New(fault.NotFound, "release_not_found", "there is no stable release yet").WithHint("`legwork release publish` makes one")
 	}
 	return api.Release{}, fault.New(fault.NotFound, "release_not_found", "there is no release %q", version).WithHint("see: legwork release list")
 }

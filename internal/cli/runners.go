@@ -192,7 +192,7 @@ func runnerTable(shown []shownRunner) *table {
 				versions[i.Version] = i.Version
 			}
 		}
-		version := orDash(strings.Join(sortedKeys(versions), ", "))
+		version := orDash(cmp.Or(strings.Join(sortedKeys(versions), ", "), r.Version.Version)) // with none online, what was known last
 		if r.Version.Outdated {
 			version += " (outdated)"
 		}

@@ -24,8 +24,8 @@ type upgradeFlags struct {
 }
 
 func (r *upgradeFlags) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.version, "version", "", "take it to this release instead of the newest stable one")
-	cmd.Flags().BoolVar(&r.all, "all", false, "take every outdated Runner to the newest stable release")
+	cmd.Flags().StringVar(&r.version, "version", "", "take it to this release instead of the newest that its host allows")
+	cmd.Flags().BoolVar(&r.all, "all", false, "take every outdated Runner to the newest release that its host allows")
 	cmd.Flags().BoolVar(&r.noFollow, "no-follow", false, "print the numbers of the update Jobs and return")
 }
 
