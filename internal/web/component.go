@@ -2,6 +2,7 @@ package web
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -25,13 +26,16 @@ func soft() templ.Attributes {
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
-// sentence makes of an error's text what a person reads: a capital at its begin, a point at its end.
+// unitName matches a text that begins with the name of an Instance of a hosted Runner: pool-1f2e3d4c.
+var unitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*-[0-9a-f]{8}([ :,.]|$)`)
+
+// sentence makes of an error's text what a person reads: a capital at its begin, but for the name of an Instance, and a point at its end.
 func sentence(text string) string {
 	if text == "" {
 		return ""
 	}
 	first, size := utf8.DecodeRuneInString(text)
-	if rest := text[size:]; rest == "" || !unicode.IsUpper(rune(rest[0])) {
+	if rest := text[size:]; rest == "" || !unicode.IsUpper(rune(rest[0])) && !unitName.MatchString(text) {
 		text = string(unicode.ToUpper(first)) + rest
 	}
 	if !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") && !strings.HasSuffix(text, "!") {

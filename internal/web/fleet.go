@@ -75,13 +75,16 @@ func (r runnerView) online() int {
 	return n
 }
 
-// version says which program the Instances are: "1.4.0", or "1.3.2, 1.4.0".
+// version says which program the Instances are that are there: "1.4.0", or "1.3.2, 1.4.0"; without one, what was known last.
 func (r runnerView) version() string {
 	var all []string
 	for _, i := range r.Instances {
-		if i.Version != "" && !slices.Contains(all, i.Version) {
+		if there(i) && i.Version != "" && !slices.Contains(all, i.Version) {
 			all = append(all, i.Version)
 		}
+	}
+	if len(all) == 0 {
+		return r.versions.Version
 	}
 	slices.Sort(all)
 	if len(all) > 2 {

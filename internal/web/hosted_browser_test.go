@@ -53,7 +53,7 @@ func TestBrowserHostedRunners(t *testing.T) {
 	b.do(evaluate(`window.sameDocument = true`))
 
 	w.Publish("1.5.0", notes)
-	b.until(`document.querySelector("#runner-updates").innerText.includes("2 Runners are outdated.")`)
+	b.until(`document.querySelector("#runner-updates").innerText.includes("2 Runners are outdated. 1 of them can be updated from here.")`)
 	b.click(`#runner-updates a[href="/releases/notes"]`)
 	b.until(`document.querySelector("dialog[open] .prose")?.innerText.includes("alert(\"not this\")")`)
 	if eval[bool](b, `!!document.querySelector("dialog script, dialog .prose img")`) {
@@ -79,7 +79,7 @@ func TestBrowserHostedRunners(t *testing.T) {
 		}
 		return work.StepResult{}
 	})
-	b.until(`document.querySelector("#runner-updates").innerText.includes("1 Runner is outdated.") && (` + row("ops-1") + `).includes("1.5.0")`)
+	b.until(`document.querySelector("#runner-updates").innerText.includes("1 Runner is outdated. It cannot be updated from here.") && !document.querySelector("#runner-updates .primary") && (` + row("ops-1") + `).includes("1.5.0")`)
 
 	b.click(`a[href="/runners/new"]`)
 	b.see(`dialog[open] .sheet-tabs [href="/runners/new"][aria-current]`)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/a-h/templ"
 	"github.com/yuin/goldmark"
@@ -30,13 +31,24 @@ func markdown(text string) templ.Component {
 		if err := notesWriter.Convert([]byte(text), &b); err != nil {
 			return err
 		}
-		_, err := out.Write(b.Bytes())
+		_, err := out.Write(bytes.Map(noBidiControl, b.Bytes())) // of entities, too
 		return err
 	})
 }
 
+// noBidiControl drops the characters that let text look other than it is, such as U+202E; and those that only say in which direction.
+func noBidiControl(r rune) rune {
+	if unicode.Is(unicode.Bidi_Control, r) {
+		return -1
+	}
+	return r
+}
+
+// plainTables writes tables without a style or an attribute of the columns.
+var plainTables = extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone))
+
 // notesWriter knows no extension that writes a style or an id.
-var notesWriter = goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Linkify),
+var notesWriter = goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Linkify, plainTables),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(safeNodes{}, 1))))
 
 // safeNodes renders what could do harm.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 func rendered(t *testing.T, text string) string {
@@ -46,7 +47,7 @@ func TestMarkdownIsSafe(t *testing.T) {
 }
 
 // safeTag has every tag that notes may become, with its attributes.
-var safeTag = regexp.MustCompile(`^<(?:/?(?:p|h3|ul|ol|li|em|strong|code|pre|blockquote|del)|/a|hr|br|hr /|br /|ol start="[0-9]+"|code class="language-[^"<>]*"|` +
+var safeTag = regexp.MustCompile(`^<(?:/?(?:p|h3|ul|ol|li|em|strong|code|pre|blockquote|del|table|thead|tbody|tr|th|td)|/a|hr|br|hr /|br /|ol start="[0-9]+"|code class="language-[^"<>]*"|` +
 	`a href="https?://[^"<>\x00-\x20]*" rel="noopener noreferrer nofollow" target="_blank")>$`)
 
 // tagsOf gives the tags of some HTML.
@@ -60,15 +61,28 @@ func tagsOf(html string) (tags []string) {
 
 // What people write in notes is there.
 func TestMarkdownIsShown(t *testing.T) {
-	html := rendered(t, "# 1.5.0\n\nNew:\n\n- **fast** and `safe`, see [the docs](https://example.com/docs)\n- https://example.com/raw\n\n## Fixed\n\n1. one\n2. ~~two~~\n\n```\ncode <b>\n```\n\n> said\n\n![a picture](https://example.com/x.png)\n")
+	html := rendered(t, "# 1.5.0\n\nNew:\n\n- **fast** and `safe`, see [the docs](https://example.com/docs)\n- https://example.com/raw\n\n## Fixed\n\n1. one\n2. ~~two~~\n\n```\ncode <b>\n```\n\n> said\n\n![a picture](https://example.com/x.png)\n\n| platform | engine |\n|---:|:---:|\n| linux | tofu |\n")
 	for _, word := range []string{"<h3>1.5.0</h3>", "<h3>Fixed</h3>", "<strong>fast</strong>", "<code>safe</code>", `<a href="https://example.com/docs" rel="noopener noreferrer nofollow" target="_blank">the docs</a>`,
-		`>https://example.com/raw</a>`, "<ol>", "<del>two</del>", "code &lt;b&gt;", "<blockquote>", "a picture"} {
+		`>https://example.com/raw</a>`, "<th>platform</th>", "<td>linux</td>", "<ol>", "<del>two</del>", "code &lt;b&gt;", "<blockquote>", "a picture"} {
 		if !strings.Contains(html, word) {
 			t.Errorf("no %s in %s", word, html)
 		}
 	}
 	if long := rendered(t, strings.Repeat("a ", mostNotes)); len(long) > 2*mostNotes || !strings.Contains(long, "…") {
 		t.Errorf("%d bytes of notes", len(long))
+	}
+}
+
+// TestNotesReadAsTheyLook drops the characters that turn the order of text round, however they are written.
+func TestNotesReadAsTheyLook(t *testing.T) {
+	for _, mark := range []string{"\u202e", "\u202a", "\u2066", "\u2069", "\u200f", "\u061c", "&#8238;", "&#x202e;", "&rlm;"} {
+		html := rendered(t, "a "+mark+"txt.exe `"+strings.TrimLeft(mark, "&")+"` [x](https://example.com/"+mark+")\n\n<b>"+mark+"</b>\n")
+		if strings.ContainsFunc(html, func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }) {
+			t.Errorf("%q is left in %q", mark, html)
+		}
+		if !strings.Contains(html, "txt.exe") {
+			t.Errorf("the text is not left in %q", html)
+		}
 	}
 }
 

@@ -324,7 +324,7 @@ func runnerHead(d runnerDetail) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if (d.versions.Outdated && d.versions.Updating == nil) && d.can(operate) {
+		if d.updatable() && d.can(operate) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<a class=\"button primary\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

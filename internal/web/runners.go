@@ -40,8 +40,7 @@ type runnersView struct {
 	active []*work.Job
 	others []runnerView // those of another version than this Server, while no release is published
 
-	outdated int    // Runners of older releases than the newest
-	newest   string // release, "" while none is published
+	outdated outdatedRunners
 }
 
 var runnerTabs = []work.RunnerStatus{work.StatusOnline, work.StatusOffline, work.StatusDraining}
@@ -66,9 +65,9 @@ func loadRunners(v *visit) (content, error) {
 	if err := v.fillDemand(page.shown); err != nil {
 		return content{}, err
 	}
-	page.outdated, page.newest = outdated(fleet)
+	page.outdated = outdated(fleet)
 	for _, r := range fleet {
-		if page.newest == "" && r.otherVersion(v.Version) {
+		if page.outdated.newest == "" && r.otherVersion(v.Version) {
 			page.others = append(page.others, r)
 		}
 	}

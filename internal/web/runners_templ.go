@@ -43,7 +43,7 @@ func runnersBody(p runnersView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if p.newest != "" {
+		if p.outdated.newest != "" {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<a class=\"button\" href=\"/releases\">Releases</a> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -792,7 +792,7 @@ func runnerActs(p runnersView, r runnerView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if r.versions.Outdated && r.versions.Updating == nil && p.can(operate) {
+		if r.updatable() && p.can(operate) {
 			templ_7745c5c3_Err = act(runnerPath(r.Runner, "update"), "Update", r.Name).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

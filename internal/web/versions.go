@@ -1,13 +1,10 @@
 package web
 
 import (
-	"slices"
 	"strings"
 
 	"legwork/internal/catalog"
 	"legwork/internal/control"
-	"legwork/internal/fault"
-	"legwork/internal/release"
 	"legwork/internal/work"
 )
 
@@ -22,35 +19,27 @@ type upgrade struct {
 // upgrades lists the outdated Runners by name, with what an update would do. It says beforehand what control decides in the end.
 func upgrades(fleet []runnerView) (all []upgrade) {
 	for _, r := range fleet {
-		if !r.versions.Outdated {
-			continue
+		if r.versions.Outdated {
+			all = append(all, upgrade{runnerView: r, from: r.versions.Version, to: r.versions.To, left: r.held(), under: r.versions.Updating})
 		}
-		u := upgrade{runnerView: r, from: r.versions.Version, to: r.versions.Newest, under: r.versions.Updating}
-		u.left = r.leftOut()
-		all = append(all, u)
 	}
 	return all
 }
 
-// leftOut says why a Runner is not updated with the others.
-func (r runnerView) leftOut() string {
-	if r.Hosting != nil {
+// held says why a Runner cannot be updated from here, "" when it can.
+func (r runnerView) held() string {
+	if r.versions.To != "" {
 		return ""
 	}
-	if !slices.ContainsFunc(r.Instances, func(i control.InstanceView) bool { return i.State == work.InstanceOnline }) {
-		return "none of its Instances is online"
+	if r.Hosting != nil {
+		return "there is no newer stable release"
 	}
-	if err := r.consent().Allows(r.versions.Version, r.versions.Newest); err != nil {
-		return fault.Of(err).Message
-	}
-	return ""
+	return orWord(r.versions.Held, "there is no newer release")
 }
 
-func (r runnerView) consent() release.Consent {
-	if r.versions.Consent == "" {
-		return release.Notify
-	}
-	return r.versions.Consent
+// updatable tells whether an update can be begun from here.
+func (r runnerView) updatable() bool {
+	return r.versions.Outdated && r.versions.Updating == nil && r.versions.To != ""
 }
 
 // kept counts those that are left out.
@@ -63,18 +52,67 @@ func kept(all []upgrade) (n int) {
 	return n
 }
 
-// outdated counts the Runners of older releases than the newest, and names that.
-func outdated(fleet []runnerView) (n int, newest string) {
+// outdatedRunners counts Runners of older releases than the newest, and names that.
+type outdatedRunners struct {
+	all, updatable, updating int
+	newest                   string // release, "" while none is published
+}
+
+func outdated(fleet []runnerView) (o outdatedRunners) {
 	for _, r := range fleet {
-		newest = orWord(newest, r.versions.Newest)
-		if r.versions.Outdated {
-			n++
+		o.newest = orWord(o.newest, r.versions.Newest)
+		switch {
+		case !r.versions.Outdated:
+			continue
+		case r.versions.Updating != nil:
+			o.updating++
+		case r.updatable():
+			o.updatable++
+		}
+		o.all++
+	}
+	return o
+}
+
+// text says how many Runners are of an older release than the newest.
+func (o outdatedRunners) text() string {
+	if o.all == 1 {
+		return "1 Runner is outdated."
+	}
+	return number(o.all) + " Runners are outdated."
+}
+
+// how says how many of them can be updated from here.
+func (o outdatedRunners) how() string {
+	text := number(o.updatable) + " of them can be updated from here"
+	switch {
+	case o.all == 1 && o.updating == 1:
+		return "It is being updated."
+	case o.all == 1 && o.updatable == 1:
+		return "It can be updated from here."
+	case o.all == 1:
+		return "It cannot be updated from here."
+	case o.updatable == 0:
+		text = "None of them can be updated from here"
+	}
+	if o.updating > 0 {
+		text += "; " + number(o.updating) + " are being updated"
+		if o.updating == 1 {
+			text = strings.TrimSuffix(text, "are being updated") + "is being updated"
 		}
 	}
-	return n, newest
+	return text + "."
 }
 
 const mostListed = 20 // Runners that the sheet of all updates names
+
+// stops says why a Runner does not go to the newest release.
+func (r runnerView) stops() string {
+	if r.Hosting != nil {
+		return "hosted Runners go to stable ones"
+	}
+	return "its owner allows updates: " + string(r.versions.Consent)
+}
 
 // updateAllSheet asks before it takes all outdated Runners to the newest release.
 func updateAllSheet() sheet {
@@ -103,22 +141,28 @@ func updateAllSheet() sheet {
 func updateRunnerSheet() sheet {
 	s := asking("update", func(r runnerView) confirmation {
 		c := confirmation{title: "Update " + r.Name + "?", button: "Update the Runner", tone: "primary"}
-		if r.versions.Newest == "" {
+		switch {
+		case r.versions.Newest == "":
 			c.says = append(c.says, "No release is published here: there is nothing to go to yet.")
-		} else {
-			c.says = append(c.says, "It goes from "+orWord(r.versions.Version, "an unknown version")+" to "+r.versions.Newest+", unless you name another release.")
+		case r.versions.To != "":
+			c.says = append(c.says, "It goes from "+orWord(r.versions.Version, "an unknown version")+" to "+r.versions.To+", unless you name another release.")
+		default:
+			c.says = append(c.says, "It is "+orWord(r.versions.Version, "of an unknown version")+".")
+		}
+		if to := r.versions.To; to != "" && to != r.versions.Newest {
+			c.says = append(c.says, "The newest release is "+r.versions.Newest+", and "+r.stops()+".")
 		}
 		if r.Hosting != nil {
 			c.says = append(c.says, "New Instances start with the release; those of the one before take no further Job and end when theirs are over.")
 			c.jobs = "They finish where they are."
 		} else {
 			c.says = append(c.says, "Each Instance installs it in its own place, one after the other, and goes back by itself when the new one does not come online.")
-			if why := r.leftOut(); why != "" {
-				c.says = append(c.says, sentence("It will be refused now: "+why))
+			if r.versions.To == "" && r.versions.Held != "" {
+				c.says = append(c.says, sentence("It will be refused now: "+r.versions.Held))
 			}
 			c.jobs = "They go on while the program is replaced."
 		}
-		c.field = &input{name: "version", label: "Release", complete: "off", help: "Empty: the newest"}
+		c.field = &input{name: "version", label: "Release", complete: "off", help: "Empty: the newest that it may go to"}
 		return c
 	}, "", nil)
 	s.need = catalog.Operate
@@ -149,14 +193,6 @@ func (v *visit) afterJobs(r runnerView, jobs []*work.Job, what string) outcome {
 		all = append(all, "#"+number(j.Number))
 	}
 	return outcome{next: v.backTo(r), note: what + " are the Jobs " + strings.Join(all, ", ") + "."}
-}
-
-// outdatedText says how many Runners are of an older release than the newest.
-func outdatedText(n int) string {
-	if n == 1 {
-		return "1 Runner is outdated."
-	}
-	return number(n) + " Runners are outdated."
 }
 
 // consentText says what the owner of an Instance's host lets a Server do to its program. That of a hosted Runner is nobody's to ask.
