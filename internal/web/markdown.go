@@ -6,8 +6,9 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
-	"unicode"
+	"sync"
 
 	"github.com/a-h/templ"
 	"github.com/yuin/goldmark"
@@ -27,28 +28,76 @@ func markdown(text string) templ.Component {
 		if len(text) > mostNotes {
 			text = strings.ToValidUTF8(text[:mostNotes], "") + "\n\n…"
 		}
-		var b bytes.Buffer
-		if err := notesWriter.Convert([]byte(text), &b); err != nil {
+		shown, err := notesShown.of(text)
+		if err != nil {
 			return err
 		}
-		_, err := out.Write(bytes.Map(noBidiControl, b.Bytes())) // of entities, too
+		_, err = out.Write(shown)
 		return err
 	})
 }
 
-// noBidiControl drops the characters that let text look other than it is, such as U+202E; and those that only say in which direction.
-func noBidiControl(r rune) rune {
-	if unicode.Is(unicode.Bidi_Control, r) {
-		return -1
-	}
-	return r
+// notes keeps what texts were rendered to: a list of releases shows the same ones again and again, and some texts take a tenth of a second.
+type notes struct {
+	mu    sync.Mutex
+	shown map[string][]byte
+	order []string // the texts, the oldest first
 }
 
-// plainTables writes tables without a style or an attribute of the columns.
-var plainTables = extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone))
+// keptNotes is how many texts are kept rendered: those of one list of releases, and some.
+const keptNotes = 64
+
+var notesShown = notes{shown: map[string][]byte{}}
+
+// of gives what a text is rendered to.
+func (n *notes) of(text string) ([]byte, error) {
+	n.mu.Lock()
+	shown, ok := n.shown[text]
+	n.mu.Unlock()
+	if ok {
+		return shown, nil
+	}
+	var b bytes.Buffer
+	if err := notesWriter.Convert([]byte(shallow(text)), &b); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.shown[text]; !ok {
+		n.shown[text], n.order = b.Bytes(), append(n.order, text)
+	}
+	if len(n.order) > keptNotes {
+		delete(n.shown, n.order[0])
+		n.order = n.order[1:]
+	}
+	return b.Bytes(), nil
+}
+
+// mostNested is how many quotes and lists may begin in one line, each in the one before: the time that they take grows with their square.
+const mostNested = 20
+
+// container is the beginning of a quote or of a list.
+var container = regexp.MustCompile(`^[ \t]*(?:>|[-+*](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$))`)
+
+// shallow has what begins too deep in others be text.
+func shallow(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		at, rest := 0, strings.TrimRight(line, "\r\n")
+		for range mostNested {
+			at += len(container.FindString(rest[at:]))
+		}
+		if next := container.FindString(rest[at:]); next != "" {
+			at += strings.IndexAny(next, ">-+*.)")
+			line = line[:at] + `\` + line[at:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
 
 // notesWriter knows no extension that writes a style or an id.
-var notesWriter = goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Linkify, plainTables),
+var notesWriter = goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Linkify),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(safeNodes{}, 1))))
 
 // safeNodes renders what could do harm.
