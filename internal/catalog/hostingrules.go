@@ -91,6 +91,9 @@ func (c *checker) hosting(r RunnerSpec) {
 	}
 	h := *r.Hosting
 	choice(c, "hosting.launcher", h.Launcher, LauncherKinds, true)
+	if r.Name == LocalRunner {
+		c.add("hosting", "is not for the Server's own Runner %s, which launches the others: name another Runner", LocalRunner)
+	}
 	if r.Lifetime == Persistent {
 		c.add("lifetime", "cannot be persistent beside hosting: the Instances of a hosted Runner come and go")
 	}
@@ -109,7 +112,12 @@ var regionForm = regexp.MustCompile(`^[a-z]{2,3}(-[a-z]+){1,3}-[0-9]{1,2}$`)
 // hostingPlace checks where, and as whom.
 func (c *checker) hostingPlace(h Hosting) {
 	choice(c, "hosting.size", h.Size, Sizes, false)
+	if h.Launcher == LaunchProcess && h.Size != "" && h.Size != SizeSmall { // small is what others have by default, and says nothing
+		c.add("hosting.size", "is not for launcher process: a process has what its host has")
+	}
 	switch {
+	case h.Launcher == LaunchProcess && h.Region != "":
+		c.add("hosting.region", "is not for launcher process: a process is where its launcher is")
 	case h.Launcher != LaunchECS:
 		c.printable("hosting.region", h.Region, 63)
 	case h.Region != "" && !regionForm.MatchString(h.Region):
@@ -135,6 +143,9 @@ func (c *checker) hostingScale(h Hosting) {
 		c.add("hosting.min", "is %d, more than max, which is %d", h.Min, most)
 	}
 	c.number("hosting.warm", h.Warm, 0, MaxInstances, "0 for none")
+	if each := max(h.JobsPerInstance, 1); most > 0 && h.Warm > most*each && h.Warm <= MaxInstances {
+		c.add("hosting.warm", "is %d, more than the %d places of max instances", h.Warm, most*each)
+	}
 	c.number("hosting.jobs_per_instance", h.JobsPerInstance, 0, MaxJobsPerInstance, "0 for 1")
 	if h.OneOff && h.JobsPerInstance > 1 {
 		c.add("hosting.jobs_per_instance", "cannot be more than 1 beside one_off: each Instance takes one Job and ends")
@@ -223,6 +234,9 @@ func (c *checker) dockerHosting(d DockerHosting) {
 	c.printable("hosting.docker.user", d.User, 255)
 }
 
+// windowsPath begins an absolute path of Windows.
+var windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
+
 // dnsLabel and dnsName are how RFC 1123 has names, as Kubernetes wants them.
 var (
 	dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
@@ -231,6 +245,9 @@ var (
 
 func (c *checker) kubernetesHosting(k KubernetesHosting) {
 	c.printable("hosting.kubernetes.kubeconfig", k.Kubeconfig, maxPath)
+	if k.Kubeconfig != "" && !strings.HasPrefix(k.Kubeconfig, "/") && !windowsPath.MatchString(k.Kubeconfig) {
+		c.add("hosting.kubernetes.kubeconfig", "wants an absolute path on the launcher's host, such as /etc/legwork/kubeconfig")
+	}
 	c.printable("hosting.kubernetes.context", k.Context, maxConnectionText)
 	if k.Namespace != "" && !dnsLabel.MatchString(k.Namespace) {
 		c.add("hosting.kubernetes.namespace", "%s is not the name of a namespace of Kubernetes: 1 to 63 of a-z, 0-9 and - inside", brief(k.Namespace))

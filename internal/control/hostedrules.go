@@ -1,15 +1,22 @@
 package control
 
 import (
+	"fmt"
+	"strings"
+
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 )
 
-// launchedThrough refuses a hosted Runner whose launcher's work nobody would do: it is done by a Runner that somebody starts.
-func launchedThrough(tx *store.Tx, org string, spec catalog.RunnerSpec) error {
+// launchedThrough refuses to have Runner r be hosted when somebody's processes are at work for it, and a hosted Runner whose launcher's work
+// nobody would do: it is done by a Runner that somebody starts.
+func launchedThrough(tx *store.Tx, org string, r catalog.Runner, spec catalog.RunnerSpec) error {
 	if spec.Hosting == nil {
 		return nil
+	}
+	if err := nobodys(tx, org, r); err != nil {
+		return err
 	}
 	all, err := tx.Runners(org)
 	if err != nil {
@@ -32,6 +39,40 @@ func launchedThrough(tx *store.Tx, org string, spec catalog.RunnerSpec) error {
 		return throughFault("there is no runner %s", through)
 	}
 	return regionOf(tx, org, *spec.Hosting)
+}
+
+// nobodys refuses to host a Runner that is not hosted yet while Instances of it are connected that no launcher started: none could end them.
+func nobodys(tx *store.Tx, org string, r catalog.Runner) error {
+	if r.ID == "" || r.Hosting != nil {
+		return nil
+	}
+	instances, err := tx.Instances(org, r.ID)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, i := range instances {
+		if !i.Connected {
+			continue
+		}
+		_, launched, err := tx.LaunchNamed(org, r.ID, i.Name)
+		if err != nil {
+			return err
+		}
+		if !launched {
+			names = append(names, i.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	said := strings.Join(names[:min(len(names), 3)], ", ")
+	if more := len(names) - 3; more > 0 {
+		said += fmt.Sprintf(" and %d more", more)
+	}
+	return fault.New(fault.Conflict, "runner_self_hosted", "runner %s has processes that somebody started, which are connected: %s", r.Name, said).
+		WithHint("name another Runner, or stop its processes first").
+		WithDetails(fault.Problem{Field: "hosting", Message: "is not for a Runner whose processes somebody starts"})
 }
 
 // regionOf refuses a hosted Runner whose launcher would not know where to work. That the identity is there is for identityKnown to say.

@@ -114,7 +114,7 @@ func (c *Control) putRunner(tx *store.Tx, org string, r *catalog.Runner, spec ca
 	if err := identityKnown(tx, org, spec); err != nil {
 		return err
 	}
-	if err := launchedThrough(tx, org, spec); err != nil {
+	if err := launchedThrough(tx, org, *r, spec); err != nil {
 		return err
 	}
 	r.OrganizationID, r.RunnerSpec = org, spec.Settled()
