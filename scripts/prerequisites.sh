@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests and checks need of the system and is not there: git, a C compiler (for the race
-# detector), PostgreSQL, sshd, sudo, Ansible, Chromium, shellcheck, bsdtar. That needs root and apt; without them it says what is missing.
+# detector), PostgreSQL, sshd, sudo, Ansible, Chromium, shellcheck, bsdtar, dpkg-deb, jq, Python, setsid. That needs root and apt; without them it says what is missing.
 # It starts no service: the tests run their own in temporary folders.
 set -euo pipefail
 
@@ -26,6 +26,10 @@ need chromium -- command -v chromium
 need ansible-core -- command -v ansible-playbook
 need shellcheck -- command -v shellcheck
 need libarchive-tools -- command -v bsdtar
+need dpkg -- command -v dpkg-deb
+need jq -- command -v jq
+need python3 -- command -v python3
+need util-linux -- command -v setsid
 
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
