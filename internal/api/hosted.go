@@ -219,7 +219,11 @@ type runnerFacts struct {
 
 // runnerFacts reads what is said of every Runner at once. Cloud identities are looked at only where one is named.
 func (s *Server) runnerFacts(ctx context.Context, actor catalog.Actor, runners ...control.RunnerView) (f runnerFacts, err error) {
-	if f.versions, err = s.Control.RunnerVersions(ctx, actor); err != nil {
+	var only []string
+	if len(runners) == 1 {
+		only = []string{runners[0].ID}
+	}
+	if f.versions, err = s.Control.RunnerVersions(ctx, actor, only...); err != nil {
 		return f, err
 	}
 	for _, r := range runners {

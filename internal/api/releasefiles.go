@@ -106,7 +106,9 @@ func network(address string) string {
 }
 
 // isManifest tells whether a file is so small that it takes no place.
-func isManifest(name string) bool { return name == release.ManifestName || name == release.SignatureName }
+func isManifest(name string) bool {
+	return name == release.ManifestName || name == release.SignatureName
+}
 
 func (d *downloads) serve(w http.ResponseWriter, r *http.Request) {
 	address := network(requestOf(r.Context()).address)

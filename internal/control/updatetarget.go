@@ -94,8 +94,9 @@ func (t *target) of(i store.Instance) (to string, m release.Manifest, err error)
 }
 
 // way tells where an update of a self-hosted Runner would take it now, or else what holds it, "" when nothing does: it is up to date.
-func (p published) way(tx *store.Tx, instances []store.Instance) (to, held string, err error) {
-	t := &target{tx: tx, published: p, newest: p.newest()[release.Stable], manifests: map[string]release.Manifest{}}
+// Manifests that were read are kept for the next Runner.
+func (p published) way(tx *store.Tx, instances []store.Instance, manifests map[string]release.Manifest) (to, held string, err error) {
+	t := &target{tx: tx, published: p, newest: p.newest()[release.Stable], manifests: manifests}
 	online := false
 	for _, i := range instances {
 		if !i.Connected {

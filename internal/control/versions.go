@@ -57,62 +57,74 @@ func sole(instances []store.Instance) string {
 	return oldest
 }
 
-// RunnerVersions gives, by Runner id, how their programs stand to the newest release. A program whose version is no release's is never outdated:
-// nobody can tell. Nor is one whose Runner is not known by any Instance, nor the Local Runner, which is part of the Server's program.
-func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor) (map[string]RunnerVersion, error) {
+// RunnerVersions gives, by Runner id, how their programs stand to the newest release; with an id that of one Runner alone. A program whose
+// version is no release's is never outdated: nobody can tell. Nor is one whose Runner is not known by any Instance, nor the Local Runner, which
+// is part of the Server's program.
+func (c *Control) RunnerVersions(ctx context.Context, actor catalog.Actor, only ...string) (map[string]RunnerVersion, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) (map[string]RunnerVersion, error) {
-		p, err := publishedReleases(tx)
+		s, err := standingsOf(tx, actor.OrganizationID, only)
 		if err != nil {
 			return nil, err
-		}
-		n := p.newest()
-		runners, err := tx.Runners(actor.OrganizationID)
-		if err != nil {
-			return nil, err
-		}
-		all, err := tx.Instances(actor.OrganizationID, "")
-		if err != nil {
-			return nil, err
-		}
-		of := map[string][]store.Instance{}
-		for _, i := range all {
-			of[i.RunnerID] = append(of[i.RunnerID], i)
 		}
 		views := map[string]RunnerVersion{}
-		for _, r := range runners {
-			v := RunnerVersion{Version: sole(of[r.ID])}
-			v.Newest = n.follows(v.Version)
-			v.Outdated = release.Newer(v.Newest, v.Version) && r.Name != catalog.LocalRunner
-			if r.Hosting != nil {
-				v.To = hostedTo(n[release.Stable], v.Version)
-			} else {
-				v.Consent = leastConsent(of[r.ID])
-				if v.To, v.Held, err = p.way(tx, of[r.ID]); err != nil {
-					return nil, err
-				}
-			}
-			if v.Updating, err = updating(tx, r); err != nil {
+		for _, r := range s.runners {
+			if views[r.ID], err = s.of(tx, r); err != nil {
 				return nil, err
 			}
-			views[r.ID] = v
 		}
 		return views, nil
 	})
 }
 
-// updating gives the update Job of a Runner that is under way, or else the first that waits; nil when there is none.
-func updating(tx *store.Tx, r catalog.Runner) (*work.Job, error) {
-	lane := updateLane(r.ID)
-	if r.Hosting != nil {
-		lane = "runner:" + r.ID
+// standings are what is stored of Runners and releases that tells how they stand to one another. Each table is read once.
+type standings struct {
+	published published
+	newest    newest
+	runners   []catalog.Runner
+	instances map[string][]store.Instance // by Runner
+	updates   map[string]*work.Job        // by lane
+	manifests map[string]release.Manifest // that were read
+}
+
+func standingsOf(tx *store.Tx, org string, only []string) (s *standings, err error) {
+	s = &standings{instances: map[string][]store.Instance{}, manifests: map[string]release.Manifest{}}
+	if s.published, err = publishedReleases(tx); err != nil {
+		return nil, err
 	}
-	open, err := tx.OpenInLane(r.OrganizationID, lane)
-	for _, j := range open {
-		if j.Action == work.Update {
-			return j, err
+	s.newest = s.published.newest()
+	one := ""
+	if len(only) == 1 {
+		r, err := tx.Runner(org, only[0])
+		if err != nil {
+			return nil, unknownRunner(err, only[0])
 		}
+		one, s.runners = r.ID, []catalog.Runner{r}
+	} else if s.runners, err = tx.Runners(org); err != nil {
+		return nil, err
 	}
-	return nil, err
+	all, err := tx.Instances(org, one)
+	for _, i := range all {
+		s.instances[i.RunnerID] = append(s.instances[i.RunnerID], i)
+	}
+	if err == nil {
+		s.updates, err = tx.OpenUpdates(org)
+	}
+	return s, err
+}
+
+// of tells how a Runner stands.
+func (s *standings) of(tx *store.Tx, r catalog.Runner) (v RunnerVersion, err error) {
+	instances := s.instances[r.ID]
+	v.Version = sole(instances)
+	v.Newest = s.newest.follows(v.Version)
+	v.Outdated = release.Newer(v.Newest, v.Version) && r.Name != catalog.LocalRunner
+	if r.Hosting != nil {
+		v.To, v.Updating = hostedTo(s.newest[release.Stable], v.Version), s.updates["runner:"+r.ID]
+		return v, nil
+	}
+	v.Consent, v.Updating = leastConsent(instances), s.updates[updateLane(r.ID)]
+	v.To, v.Held, err = s.published.way(tx, instances, s.manifests)
+	return v, err
 }
 
 // leastConsent gives the least of the consents of Instances that are online, of all that are known if none is. One that cannot be updated

@@ -98,7 +98,7 @@ func (v *visit) runner(idOrName string) (runnerView, error) {
 	if err != nil {
 		return runnerView{}, err
 	}
-	versions, err := v.Control.RunnerVersions(v.ctx, v.actor)
+	versions, err := v.Control.RunnerVersions(v.ctx, v.actor, r.ID)
 	view := viewOf(r)
 	view.versions = versions[r.ID]
 	return view, err
