@@ -113,6 +113,7 @@ func (c *Control) applyAs(ctx context.Context, org, id string, event work.Event,
 			}
 			for _, n := range lost {
 				after = n.job
+				all[0].effects = nil // or the Instance that is given up would be sent the Step all the same
 			}
 			all = append(all, lost...)
 		}

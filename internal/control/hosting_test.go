@@ -35,6 +35,11 @@ type cloud struct {
 	known     [][]string // of each tidy
 	steps     []work.StepKind
 	hold      chan struct{} // what Jobs wait for; nil: nothing
+	stays     bool          // processes that are to leave drain, and stay
+	given     []string      // Steps that processes were given
+	stopped   bool          // a launch Step that fails says that its processes ended
+	launching chan struct{} // what launch Steps wait for; nil: nothing
+	tidying   chan struct{} // what tidy Steps wait for, at their end; nil: nothing
 	hubs      []*server     // that processes connect to, one after the other; none: the first Server
 	crew      sync.WaitGroup
 	t         testing.TB
@@ -77,9 +82,11 @@ func (c *cloud) change(change func(h *catalog.Hosting)) {
 func (c *cloud) end() {
 	c.s.stop()
 	c.mu.Lock()
-	if c.hold != nil {
-		close(c.hold)
-		c.hold = nil
+	for _, hold := range []*chan struct{}{&c.hold, &c.launching, &c.tidying} {
+		if *hold != nil {
+			close(*hold)
+			*hold = nil
+		}
 	}
 	c.mu.Unlock()
 	c.local.conn.Close(wire.CloseNormal, "")
@@ -99,10 +106,33 @@ func (c *cloud) serve(in chan wire.Message) {
 				specs[m.Ref] = m.Spec
 			}
 			_ = c.local.conn.Send(&wire.StepStarted{Ref: m.Ref, Step: m.Step, At: time.Now()})
-			r := c.perform(specs[m.Ref], specs[m.Ref].Steps[m.Step])
-			r.StartedAt, r.FinishedAt = time.Now(), time.Now()
-			_ = c.local.conn.Send(&wire.StepFinished{Ref: m.Ref, Step: m.Step, Result: r})
+			spec, kind := specs[m.Ref], specs[m.Ref].Steps[m.Step]
+			finish := func(before, after chan struct{}) {
+				wait(before)
+				r := c.perform(spec, kind)
+				wait(after)
+				r.StartedAt, r.FinishedAt = time.Now(), time.Now()
+				_ = c.local.conn.Send(&wire.StepFinished{Ref: m.Ref, Step: m.Step, Result: r})
+			}
+			c.mu.Lock()
+			launching, tidying := c.launching, c.tidying
+			c.mu.Unlock()
+			switch {
+			case kind == work.StepLaunch && launching != nil:
+				c.crew.Go(func() { finish(launching, nil) })
+			case kind == work.StepTidy && tidying != nil:
+				c.crew.Go(func() { finish(nil, tidying) })
+			default:
+				finish(nil, nil)
+			}
 		}
+	}
+}
+
+// wait waits until a channel is closed; nil is nothing to wait for.
+func wait(c chan struct{}) {
+	if c != nil {
+		<-c
 	}
 }
 
@@ -122,7 +152,13 @@ func (c *cloud) perform(spec *work.Spec, kind work.StepKind) work.StepResult {
 	case work.StepLaunch:
 		if c.failing > 0 {
 			c.failing--
-			return work.StepResult{Status: work.StepFailed, ExitCode: 1, Failure: &work.Failure{Code: "launcher_quota", Message: "there are too many tasks"}}
+			r.Status, r.ExitCode, r.Failure = work.StepFailed, 1, &work.Failure{Code: "launcher_quota", Message: "there are too many tasks"}
+			for _, u := range spec.Task.Units {
+				if c.stopped {
+					r.Units = append(r.Units, work.UnitReport{Name: u.Name, State: work.UnitStopped, Note: "exit 1"})
+				}
+			}
+			return r
 		}
 		for _, u := range spec.Task.Units {
 			r.Units = append(r.Units, work.UnitReport{Name: u.Name, ID: "pid of " + u.Name, State: work.UnitStarting})
@@ -162,10 +198,19 @@ func (c *cloud) start(name string, task *work.RunnerTask) {
 				if m.Spec != nil {
 					specs[m.Ref] = m.Spec
 				}
-				c.work(f, m, specs[m.Ref].Steps[m.Step])
+				kind := specs[m.Ref].Steps[m.Step]
+				c.mu.Lock()
+				c.given = append(c.given, fmt.Sprintf("%s attempt %d %s", name, m.Ref.Attempt, kind))
+				c.mu.Unlock()
+				c.work(f, m, kind)
 			case *wire.Drain:
+				c.mu.Lock()
+				stays := c.stays
+				c.mu.Unlock()
 				if m.Leave {
 					_ = f.conn.Send(&wire.Draining{})
+				}
+				if m.Leave && !stays {
 					_ = f.conn.Send(&wire.Goodbye{Reason: "it has nothing left to do"})
 					f.conn.Close(wire.CloseNormal, "")
 				}
