@@ -86,6 +86,9 @@ func (l *Launcher) Describe(_ context.Context, task *work.RunnerTask) ([]string,
 		"they are of version " + l.version(task) + " and connect to " + task.ServerURL,
 		"what the settings of the Runner here forbid, they are forbidden, too",
 	}
+	if why := l.instead(task); why != "" {
+		said = append(said, "release "+task.Release.Version+" was asked for, and is not launched here: "+why)
+	}
 	if dropped := settingsAmong(task); len(dropped) > 0 {
 		said = append(said, "left out of their environment, because only the owner of this host sets it: "+strings.Join(dropped, ", "))
 	}

@@ -37,6 +37,20 @@ func (l *Launcher) foreign(task *work.RunnerTask) bool {
 	return !l.host.OwnOnly && task.Release != nil && release.Newer(task.Release.Version, l.host.Version)
 }
 
+// instead tells why this program is launched where another release was asked for; "" where none was, or it is launched.
+func (l *Launcher) instead(task *work.RunnerTask) string {
+	if task.Release == nil || l.foreign(task) || release.Compare(task.Release.Version, l.host.Version) == 0 {
+		return ""
+	}
+	if l.host.OwnOnly {
+		return "Runner.updates is off"
+	}
+	if _, err := release.Canonical(l.host.Version); err != nil {
+		return "the program of this host is no release, and nobody can tell which is newer"
+	}
+	return "the program of this host is newer"
+}
+
 func (l *Launcher) releases() string { return filepath.Join(l.host.Dir, releasesFolder) }
 
 // program gives the program to start, and its version; one of another release is fetched unless it is here, and stays until unlock is called.

@@ -139,14 +139,15 @@ func TestWhichProgramIsLaunched(t *testing.T) {
 	for _, c := range []struct {
 		host    launcher.Host
 		foreign bool
+		why     string
 	}{
-		{launcher.Host{Version: "1.1.9"}, true},
-		{launcher.Host{Version: "1.1.9", OwnOnly: true}, false},
-		{launcher.Host{Version: "1.2.0"}, false},
-		{launcher.Host{Version: "v1.2.0"}, false},
-		{launcher.Host{Version: "1.3.0"}, false},
-		{launcher.Host{Version: "unknown"}, false},
-		{launcher.Host{}, false},
+		{launcher.Host{Version: "1.1.9"}, true, ""},
+		{launcher.Host{Version: "1.1.9", OwnOnly: true}, false, "updates is off"},
+		{launcher.Host{Version: "1.2.0"}, false, ""},
+		{launcher.Host{Version: "v1.2.0"}, false, ""},
+		{launcher.Host{Version: "1.3.0"}, false, "is newer"},
+		{launcher.Host{Version: "unknown"}, false, "no release"},
+		{launcher.Host{}, false, "no release"},
 	} {
 		p := newPlace(t)
 		l := p.open(t)
@@ -157,6 +158,9 @@ func TestWhichProgramIsLaunched(t *testing.T) {
 		said, err := l.Describe(t.Context(), s.task(p, "cloud"))
 		if err != nil || strings.Contains(strings.Join(said, "\n"), "of version 1.2.0 ") != (c.foreign || c.host.Version == "1.2.0") {
 			t.Errorf("%+v: %q, %v", c.host, said, err)
+		}
+		if told := strings.Contains(strings.Join(said, "\n"), "release 1.2.0 was asked for"); told != (c.why != "") || !strings.Contains(strings.Join(said, "\n"), c.why) {
+			t.Errorf("%+v: %q", c.host, said)
 		}
 	}
 }
