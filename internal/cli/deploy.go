@@ -75,10 +75,10 @@ func (a *app) hostingFlags(cmd *cobra.Command) *hostingFlags {
 	flags.StringVar(&h.launcher, "launcher", "", "what starts the Instances: process, docker, kubernetes, ecs or exec")
 	flags.StringVar(&h.given.Through, "through", "", "the self-hosted `Runner` that does the launcher's work; empty: the Server's own")
 	flags.StringVar(&h.given.CloudIdentity, "cloud-identity", "", "the `name` of the Cloud identity that ecs works as; empty: as what its host is")
-	flags.StringVar(&h.given.Region, "region", "", "of ecs, such as eu-central-1")
-	flags.StringVar(&h.size, "size", "", "of an Instance's host: small (default), medium, large or xlarge")
+	flags.StringVar(&h.given.Region, "region", "", "of ecs, such as eu-central-1; not of process")
+	flags.StringVar(&h.size, "size", "", "of an Instance's host: small (default), medium, large or xlarge; not of process")
 	flags.IntVar(&h.given.Min, "min", 0, "Instances that are there always; 0: scale to zero")
-	flags.IntVar(&h.given.Max, "max", catalog.DefaultMaxInstances, "most Instances at once")
+	flags.IntVar(&h.given.Max, "max", catalog.DefaultMaxInstances, "most Instances at once; 0: the default")
 	flags.IntVar(&h.given.Warm, "warm", 0, "free places that are kept ready")
 	flags.DurationVar(&h.idle, "idle", time.Duration(catalog.DefaultIdle), "how long an Instance without a Job goes on")
 	flags.IntVar(&h.given.JobsPerInstance, "jobs-per-instance", 1, "Jobs at once at one Instance")
@@ -154,6 +154,8 @@ func (a *app) runnerRemove() *cobra.Command {
 	var noFollow, raw, yes bool
 	cmd := &cobra.Command{
 		Use: "remove RUNNER", Short: "Drain a hosted Runner, take down all that was launched for it, and delete it", Args: exactly("RUNNER"), ValidArgsFunction: a.completeRunners,
+		Long: "Drain a hosted Runner, end its Instances, take down what was made for it, and delete its record. Where nothing was ever launched,\n" +
+			"because its launcher never worked, 'legwork runner delete RUNNER' deletes the record alone.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {

@@ -146,8 +146,18 @@ func (r shownRunner) state() string {
 		return "disabled"
 	case r.Health == string(work.RunnerDegraded):
 		return strings.ToLower(r.Status) + ", degraded"
+	case r.Hosting != nil && r.Present == 0 && r.Hosting.Min == 0 && r.Hosting.Warm == 0 && r.Status == string(work.StatusOffline):
+		return "at zero" // as it is meant to be while no Job wants one
 	}
 	return strings.ToLower(r.Status)
+}
+
+// counted gives how many Instances are there and, where somebody starts them, of how many that are known: those of a hosted Runner come and go.
+func (r shownRunner) counted() string {
+	if r.Hosting != nil {
+		return fmt.Sprint(r.Present)
+	}
+	return fmt.Sprintf("%d/%d", r.Present, len(r.Instances))
 }
 
 func (a *app) runnerList() *cobra.Command {
@@ -196,7 +206,7 @@ func runnerTable(shown []shownRunner) *table {
 		if r.Version.Outdated {
 			version += " (outdated)"
 		}
-		t.add(r.Name, r.Type, orDash(r.Region), r.state(), fmt.Sprintf("%d/%d", r.Present, len(r.Instances)), fmt.Sprint(active),
+		t.add(r.Name, r.Type, orDash(r.Region), r.state(), r.counted(), fmt.Sprint(active),
 			version, yesNo(r.IsAssignedToAllModules), r.ID)
 	}
 	return t
@@ -260,6 +270,9 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 		t.add("label", key+"="+r.Labels[key])
 	}
 	for _, i := range r.Instances {
+		if r.Hosting != nil && !i.Connected && i.State == string(work.InstanceOffline) {
+			continue // it ended: legwork runner launches
+		}
 		engines := make([]string, 0, len(i.Engines))
 		for _, name := range sortedKeys(i.Engines) {
 			engines = append(engines, strings.TrimSpace(name+" "+i.Engines[name]))
