@@ -3,6 +3,7 @@ package releases
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 
 	"legwork/internal/catalog"
@@ -21,7 +22,33 @@ func (r *Releases) PutAsset(ctx context.Context, actor catalog.Actor, version, n
 	if there, err := r.has(ctx, kept.Version, a); there || err != nil {
 		return err
 	}
-	return r.blobs.Put(ctx, keyOf(kept.Version, a), release.Checked(body, a))
+	if err := r.blobs.Put(ctx, keyOf(kept.Version, a), release.Checked(body, a)); err != nil {
+		return err
+	}
+	return r.stillNamed(ctx, kept.Version, a)
+}
+
+// stillNamed refuses an asset whose release was withdrawn or drafted anew while it came, and deletes it: whoever did so could not.
+func (r *Releases) stillNamed(ctx context.Context, version string, a release.Asset) error {
+	now, m, err := r.find(ctx, version)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if err == nil && now.State != store.ReleaseWithdrawn && slices.ContainsFunc(m.Assets, func(b release.Asset) bool { return a.SHA256 == b.SHA256 }) {
+		return nil
+	}
+	r.sweep(context.WithoutCancel(ctx), version)
+	switch {
+	case err != nil:
+		return err
+	case now.State == store.ReleaseDraft:
+		return changedMeanwhile(now)
+	}
+	return noDraft(now)
+}
+
+func changedMeanwhile(now store.Release) error {
+	return fault.New(fault.Conflict, "release_changed", "release %s was drafted anew meanwhile", now.Version).WithHint("try again")
 }
 
 // Expected tells what an asset of a draft must be, for who may send it.
@@ -80,7 +107,7 @@ func (r *Releases) Publish(ctx context.Context, actor catalog.Actor, version str
 		case kept.State != store.ReleaseDraft:
 			return kept, noDraft(kept)
 		case string(kept.Manifest) != string(before.Manifest):
-			return kept, fault.New(fault.Conflict, "release_changed", "release %s was drafted anew meanwhile", kept.Version).WithHint("try again")
+			return kept, changedMeanwhile(kept)
 		}
 		if _, err := release.Verify(kept.Manifest, kept.Signature, r.keys); err != nil { // its key may be trusted no more
 			return kept, err
@@ -118,16 +145,23 @@ func (r *Releases) complete(ctx context.Context, m release.Manifest) error {
 }
 
 // Withdraw has nobody update to a release any more: its manifest and assets are not served, and its bytes are deleted. A draft is forgotten.
-// Withdrawing one twice changes nothing.
+// Withdrawing one twice changes nothing, but deletes bytes that are left because a Server ended in the midst of the first.
 func (r *Releases) Withdraw(ctx context.Context, actor catalog.Actor, version string) (Release, error) {
 	if err := actor.Need(catalog.Administer); err != nil {
 		return Release{}, err
 	}
+	if err := r.store.View(ctx, func(tx *store.Tx) error { return administrators(tx, actor) }); err != nil {
+		return Release{}, err
+	}
 	before, _, err := r.find(ctx, version)
+	if v, wrong := release.Canonical(version); fault.Is(err, fault.NotFound) && wrong == nil {
+		r.sweep(ctx, v) // it may have been a draft
+	}
 	if err != nil {
 		return Release{}, err
 	}
 	if before.State == store.ReleaseWithdrawn {
+		r.sweep(ctx, before.Version)
 		return view(before), nil
 	}
 	done, err := r.change(ctx, actor, "release.withdraw", "release.withdrawn", func(tx *store.Tx) (store.Release, error) {
@@ -143,7 +177,7 @@ func (r *Releases) Withdraw(ctx context.Context, actor catalog.Actor, version st
 		return kept, tx.PutRelease(&kept)
 	})
 	if err == nil {
-		r.forget(ctx, before, nil)
+		r.sweep(ctx, before.Version)
 	}
 	return done, err
 }

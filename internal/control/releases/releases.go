@@ -6,8 +6,8 @@
 package releases
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"slices"
@@ -184,9 +184,8 @@ func (r *Releases) Draft(ctx context.Context, actor catalog.Actor, manifest, sig
 	if err != nil {
 		return Release{}, err
 	}
-	var before store.Release
 	made, err := r.change(ctx, actor, "release.draft", "release.drafted", func(tx *store.Tx) (kept store.Release, err error) {
-		before, err = tx.Release(m.Version)
+		before, err := tx.Release(m.Version)
 		switch {
 		case err == nil && before.State != store.ReleaseDraft:
 			return kept, fault.New(fault.Conflict, "release_exists", "release %s was %s", m.Version, before.State).
@@ -200,8 +199,8 @@ func (r *Releases) Draft(ctx context.Context, actor catalog.Actor, manifest, sig
 		kept = store.Release{Version: m.Version, Channel: string(m.Channel), State: store.ReleaseDraft, Manifest: manifest, Signature: signature, CreatedBy: actor.Name}
 		return kept, tx.PutRelease(&kept)
 	})
-	if err == nil && before.Manifest != nil && !bytes.Equal(before.Manifest, manifest) {
-		r.forget(ctx, before, m.Assets)
+	if err == nil {
+		r.sweep(ctx, m.Version)
 	}
 	return made, err
 }
@@ -225,20 +224,48 @@ func newest(tx *store.Tx, c release.Channel) (string, error) {
 	return slices.MaxFunc(versions, release.Compare), nil
 }
 
-// forget deletes the bytes of a release, but for assets that are still named.
-func (r *Releases) forget(ctx context.Context, kept store.Release, but []release.Asset) {
-	m, err := release.Parse(kept.Manifest)
-	for _, a := range m.Assets {
-		if slices.ContainsFunc(but, func(b release.Asset) bool { return a.SHA256 == b.SHA256 }) {
-			continue
+// sweep deletes the bytes of a version that its release does not name, or all of them where there is none or it is withdrawn. What comes while
+// it looks is left: whoever sends it looks again afterwards.
+func (r *Releases) sweep(ctx context.Context, version string) {
+	var lie []string
+	var err error
+	for b, listErr := range r.blobs.List(ctx, "releases/"+version+"/") {
+		if err = listErr; err != nil {
+			break
 		}
-		if deleteErr := r.blobs.Delete(ctx, keyOf(kept.Version, a)); deleteErr != nil {
-			err = deleteErr
+		lie = append(lie, b.Key)
+	}
+	if err == nil && len(lie) > 0 {
+		var named []string
+		if named, err = r.named(ctx, version); err == nil {
+			err = r.delete(ctx, slices.DeleteFunc(lie, func(key string) bool { return slices.Contains(named, key) }))
 		}
 	}
 	if err != nil {
-		r.log.Warn("an asset of a release could not be deleted", "version", kept.Version, "error", err)
+		r.log.Warn("an asset of a release could not be deleted", "version", version, "error", err)
 	}
+}
+
+// named gives where the assets lie that a release names, none where it is not there or withdrawn.
+func (r *Releases) named(ctx context.Context, version string) (keys []string, err error) {
+	kept, m, err := r.find(ctx, version)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, nil
+	case err != nil || kept.State == store.ReleaseWithdrawn:
+		return nil, err
+	}
+	for _, a := range m.Assets {
+		keys = append(keys, keyOf(version, a))
+	}
+	return keys, nil
+}
+
+func (r *Releases) delete(ctx context.Context, keys []string) (err error) {
+	for _, key := range keys {
+		err = errors.Join(err, r.blobs.Delete(ctx, key))
+	}
+	return err
 }
 
 // find reads a release by its version as people write it, or the newest stable one.

@@ -371,6 +371,89 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
+// stray has bytes lie below a version, as a Server leaves them that ends before it has deleted them.
+func (w *world) stray(version string) {
+	w.t.Helper()
+	w.must(w.blobs.Put(w.t.Context(), keyOf(version, release.Asset{SHA256: "stray"}), strings.NewReader("left")))
+}
+
+// TestBytesThatAreLeft: what a Server left that ended in the midst of a withdrawal goes with the next one; what a draft names stays.
+func TestBytesThatAreLeft(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.release("1.3.0")
+	w.stray("1.3.0")
+	w.release("1.3.1")
+	_, err := w.Withdraw(ctx, w.ann, "1.3.0")
+	w.must(err)
+	w.stray("1.3.0")
+	_, err = w.Withdraw(ctx, w.bob, "1.3.0")
+	w.needs(err, "releases_of_others")
+	if n := w.blobCount(); n != 3 {
+		t.Fatalf("%d blobs", n)
+	}
+	_, err = w.Withdraw(ctx, w.ann, "1.3.0")
+	w.must(err)
+	if n := w.blobCount(); n != 2 {
+		t.Errorf("%d blobs after the second withdrawal", n)
+	}
+	w.stray("1.5.0") // of a draft that is forgotten
+	_, err = w.Withdraw(ctx, w.ann, "1.5.0")
+	w.needs(err, "release_not_found")
+	if n := w.blobCount(); n != 2 {
+		t.Errorf("%d blobs after the withdrawal of what is not there", n)
+	}
+	w.fill("1.6.0")
+	w.stray("1.6.0")
+	manifest, signature := w.manifest("1.6.0", files("1.6.0"))
+	_, err = w.Draft(ctx, w.ann, manifest, signature)
+	w.must(err)
+	if n := w.blobCount(); n != 4 {
+		t.Errorf("%d blobs after the same draft once more", n)
+	}
+	_, err = w.Releases.Publish(ctx, w.ann, "1.6.0")
+	w.must(err)
+}
+
+// during does something when it is read to its end.
+type during struct {
+	io.Reader
+	do func()
+}
+
+func (d *during) Read(b []byte) (int, error) {
+	n, err := d.Reader.Read(b)
+	if errors.Is(err, io.EOF) && d.do != nil {
+		d.do()
+		d.do = nil
+	}
+	return n, err
+}
+
+// TestAssetsOfWhatIsNotThereAnyMore: an asset that comes to its end after its release was withdrawn, or drafted anew, is not kept.
+func TestAssetsOfWhatIsNotThereAnyMore(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	const name = "legwork_linux_amd64"
+	for code, change := range map[string]func(){
+		"release_not_found": func() { _, err := w.Withdraw(ctx, w.ann, "1.4.0"); w.must(err) },
+		"release_changed": func() {
+			manifest, signature := w.manifest("1.4.0", map[string][]byte{name: []byte("another one")})
+			_, err := w.Draft(ctx, w.ann, manifest, signature)
+			w.must(err)
+		},
+	} {
+		manifest, signature := w.manifest("1.4.0", files("1.4.0"))
+		_, err := w.Draft(ctx, w.ann, manifest, signature)
+		w.must(err)
+		err = w.PutAsset(ctx, w.ann, "1.4.0", name, &during{bytes.NewReader(files("1.4.0")[name]), change})
+		w.needs(err, code)
+		if n := w.blobCount(); n != 0 {
+			t.Errorf("%s: %d blobs are left", code, n)
+		}
+	}
+}
+
 // TestPublishedByTwo: one publishes, the other finds it done.
 func TestPublishedByTwo(t *testing.T) {
 	w := newWorld(t)
