@@ -36,3 +36,55 @@ func TestApprovalAtOneThatDrains(t *testing.T) {
 		t.Errorf("processes applied: %v", applies)
 	}
 }
+
+// TestRemoveWhileLaunching: a removal waits for a launch that is under way, and cancels one that waits: no process is left behind it.
+func TestRemoveWhileLaunching(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	c := s.hosted(nil)
+	c.deploy()
+	c.empty()
+	launching := make(chan struct{})
+	c.mu.Lock()
+	c.launching = launching
+	c.mu.Unlock()
+	c.change(func(h *catalog.Hosting) { h.Warm = 1 })
+	var launch *work.Job
+	eventually(t, "a launch is under way", func() bool {
+		all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{Kind: work.RunnerJob})
+		s.must(err)
+		launch = all[0]
+		return launch.Action == work.Launch && launch.Status == work.Running
+	})
+	j, err := s.c.RemoveRunner(context.Background(), s.owner(), "edge")
+	s.must(err)
+	eventually(t, "it is drained", func() bool { return s.hostingState().RemoveJob == j.ID })
+	for range 5 {
+		s.c.hosting.Look(context.Background())
+	}
+	if s.job(launch.ID).Status.Terminal() || s.job(j.ID).Steps[s.job(j.ID).Current()].Kind != work.StepDrain {
+		t.Errorf("the removal did not wait: %+v", s.job(j.ID).Steps)
+	}
+	c.mu.Lock()
+	close(launching)
+	c.launching = nil
+	c.mu.Unlock()
+	s.until(j.ID, work.Succeeded)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last := c.steps[len(c.steps)-1]; last != work.StepTeardown {
+		t.Errorf("after the teardown the launcher did %v", c.steps)
+	}
+}
+
+// hostingState gives how the hosting of the Runner stands.
+func (s *server) hostingState() (state store.HostingState) {
+	s.t.Helper()
+	s.must(s.store.View(context.Background(), func(tx *store.Tx) error {
+		r, err := tx.Runner(s.org, "edge")
+		if err == nil {
+			state, err = tx.Hosting(s.org, r.ID)
+		}
+		return err
+	}))
+	return state
+}

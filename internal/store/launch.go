@@ -236,3 +236,13 @@ func (tx *Tx) LaunchNamed(org, runnerID, name string) (l Launch, ok bool, err er
 func (tx *Tx) BoundTasks(org string) ([]*work.Job, error) {
 	return list(tx, scanJob, selectJob+" WHERE org = $1 AND phase = 1 AND kind = 'runner' ORDER BY number", org)
 }
+
+// OpenTasks gives the Runner Jobs of an Organization that are queued or bound, oldest first.
+func (tx *Tx) OpenTasks(org string) ([]*work.Job, error) {
+	return list(tx, scanJob, selectJob+" WHERE org = $1 AND phase < 2 AND kind = 'runner' ORDER BY number", org)
+}
+
+// LaunchesSince gives the launches of a Runner whose process may be there, and all that were made at a time or later, oldest first.
+func (tx *Tx) LaunchesSince(org, runnerID string, since time.Time) ([]Launch, error) {
+	return list(tx, scanLaunch, selectLaunch+" WHERE runner_id = $1 AND org = $2 AND (open OR created_at >= $3) ORDER BY id", runnerID, org, micros(since))
+}

@@ -23,6 +23,7 @@ type step struct {
 	task   *store.TaskSnapshot
 	runner catalog.Runner
 	state  store.HostingState
+	busy   bool // of drain: another Job of the Runner is under way
 }
 
 // own looks at a Step of the Server's own: it says what happened since, and ends the Step when it is done.
@@ -43,6 +44,11 @@ func (h *Hosting) own(ctx context.Context, org string, seen *work.Job) error {
 		p := &step{h: h, tx: tx, do: do, job: j, index: i, task: s.Task}
 		if p.runner, err = tx.Runner(org, s.Task.RunnerID); err != nil {
 			return p.finish(&work.Failure{Code: "runner_gone", Message: fmt.Sprintf("the runner %s is not there any more", s.Task.Runner)})
+		}
+		if j.Steps[i].Kind == work.StepDrain {
+			if err := p.others(); err != nil {
+				return err
+			}
 		}
 		if p.state, err = tx.Hosting(org, p.runner.ID); err != nil {
 			return err
@@ -109,11 +115,10 @@ func (p *step) roll() error {
 	if p.state.RollJob != p.job.ID {
 		return p.beginRoll()
 	}
-	all, err := p.tx.Launches(p.runner.OrganizationID, p.runner.ID, 1000)
+	all, err := p.ledger(p.state.RollSince)
 	if err != nil {
 		return err
 	}
-	slices.Reverse(all)
 	concerned := func(l store.Launch) bool {
 		return l.Version != p.state.Version || !l.CreatedAt.Before(p.state.RollSince)
 	}
@@ -168,20 +173,68 @@ func (p *step) rollBack() error {
 		Hint: "look at the processes that were started with it; withdraw the release if it is broken"})
 }
 
-// drain waits until no Job of the Runner is under way.
+// others cancels the Jobs of the Runner that wait and looks whether one is under way: what it starts would be left by the teardown.
+func (p *step) others() error {
+	open, err := tasksOf(p.tx, p.runner)
+	if err != nil {
+		return err
+	}
+	for _, j := range open {
+		if j.ID == p.job.ID {
+			continue
+		}
+		p.busy = true // or the next look says otherwise
+		if j.Status != work.Queued {
+			continue
+		}
+		if j, err = p.tx.JobForUpdate(j.OrganizationID, j.ID); err != nil {
+			return err
+		}
+		if j.Status != work.Queued {
+			continue
+		}
+		if _, err := p.do.Move(j, work.CancelRequested{Mode: work.Graceful, By: by, Reason: "the runner is removed"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tasksOf gives the Jobs about a Runner that are queued or under way.
+func tasksOf(tx *store.Tx, r catalog.Runner) ([]*work.Job, error) {
+	all, err := tx.OpenTasks(r.OrganizationID)
+	if err != nil {
+		return nil, err
+	}
+	var own []*work.Job
+	for _, j := range all {
+		s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
+		if err != nil {
+			return nil, err
+		}
+		if s.Task != nil && s.Task.RunnerID == r.ID {
+			own = append(own, j)
+		}
+	}
+	return own, nil
+}
+
+// drain waits until no Job of the Runner is under way, and none about it.
 func (p *step) drain() error {
 	if p.state.RemoveJob != p.job.ID {
 		p.state.RemoveJob = p.job.ID
 		p.h.wake()
 		return p.put()
 	}
-	all, err := p.tx.Launches(p.runner.OrganizationID, p.runner.ID, 1000)
+	all, err := p.ledger(p.job.Steps[p.index].StartedAt)
 	if err != nil {
 		return err
 	}
-	slices.Reverse(all)
 	if err := p.do.Say(p.job, p.index, events(all, func(store.Launch) bool { return true }, p.job.Steps[p.index].StartedAt)); err != nil {
 		return err
+	}
+	if p.busy || slices.ContainsFunc(all, func(l store.Launch) bool { return l.State == store.LaunchStarting }) {
+		return nil
 	}
 	instances, err := p.tx.Instances(p.runner.OrganizationID, p.runner.ID)
 	if err != nil {
@@ -200,6 +253,29 @@ func (p *step) drain() error {
 		}
 	}
 	return p.finish(nil)
+}
+
+// ledger gives all launches that may be there, all that were made since a time, and others that may have ended since then, oldest first.
+func (p *step) ledger(since time.Time) ([]store.Launch, error) {
+	all, err := p.tx.LaunchesSince(p.runner.OrganizationID, p.runner.ID, since)
+	if err != nil {
+		return nil, err
+	}
+	late, err := p.tx.Launches(p.runner.OrganizationID, p.runner.ID, 1000)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]bool, len(all))
+	for _, l := range all {
+		known[l.ID] = true
+	}
+	for _, l := range late {
+		if !known[l.ID] {
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b store.Launch) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
 }
 
 // events tells what happened to launches since a time, in the order in which it did: what is added later stands behind.
