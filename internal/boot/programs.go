@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"syscall"
 
 	"legwork/internal/catalog"
 	"legwork/internal/cli"
@@ -53,7 +52,7 @@ func layers(o cli.StartOptions) Layers {
 // startRunner counts signals itself: the first is no end of ctx but the wish to drain.
 func startRunner(ctx context.Context, o cli.StartOptions, log io.Writer) error {
 	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, endSignals...)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil { // a signal came before, and nobody counted it
 		return context.Cause(ctx)

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,7 +25,7 @@ import (
 // RunRunner runs a Runner until it is drained, or ctx ends. The first signal drains it, the second cancels its
 // Jobs gracefully, the third kills them. When ctx ends it leaves at once; its Jobs go on under the keeper and the
 // next Runner of the working directory takes them up. The program's log goes to out.
-func RunRunner(ctx context.Context, settings RunnerSettings, signals <-chan os.Signal, out io.Writer) error {
+func RunRunner(ctx context.Context, settings RunnerSettings, signals chan os.Signal, out io.Writer) error {
 	leanMemory()
 	self, err := os.Executable()
 	if err != nil {
@@ -48,15 +49,23 @@ func RunRunner(ctx context.Context, settings RunnerSettings, signals <-chan os.S
 	if settings.isTrial() {
 		return tryRunner(ctx, cfg, log)
 	}
-	return endedWith(serveRunner(ctx, settings, cfg, signals, log), cfg.Updates)
+	for {
+		r := runner.New(cfg)
+		err := endedWith(serveRunner(ctx, settings, r, signals, log), cfg, func() bool { return ctx.Err() != nil || r.IsDraining() }, signals)
+		if !errors.Is(err, errStay) {
+			return err
+		}
+		log.Error(errStay.Error(), "program", self)
+	}
 }
 
-// serveRunner runs a Runner with its listener, and has it hear the signals.
-func serveRunner(ctx context.Context, settings RunnerSettings, cfg runner.Config, signals <-chan os.Signal, log *slog.Logger) error {
-	r := runner.New(cfg)
+// serveRunner runs a Runner with its listener, and has it hear the signals. None is on its way to it when serveRunner returns.
+func serveRunner(ctx context.Context, settings RunnerSettings, r *runner.Runner, signals <-chan os.Signal, log *slog.Logger) error {
 	done := make(chan struct{})
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
 	defer close(done)
-	go func() {
+	hearing.Go(func() {
 		for _, step := range []func(){r.Drain, func() { r.CancelAll(work.Graceful) }, func() { r.CancelAll(work.Kill) }} {
 			select {
 			case <-signals:
@@ -65,7 +74,7 @@ func serveRunner(ctx context.Context, settings RunnerSettings, cfg runner.Config
 				return
 			}
 		}
-	}()
+	})
 	return withListener(ctx, settings.Runner.Listen, r, log, r.Run)
 }
 

@@ -7,14 +7,19 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"legwork/internal/fault"
 	"legwork/internal/release"
 	"legwork/internal/runner"
 )
+
+// endSignals ask a Runner to end.
+var endSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // updateTimeoutMost bounds Runner.update_timeout.
 const updateTimeoutMost = time.Hour
@@ -69,17 +74,25 @@ func tryRunner(ctx context.Context, cfg runner.Config, log *slog.Logger) error {
 	})
 }
 
-// goOnAs executes the program that took this one's place: the same process, with what it began with. It returns only when that failed.
-func goOnAs(u runner.Updates) error {
-	err := execute(u.Program, u.Args, u.Environ)
-	return fault.New(fault.Failed, "update_exec", "the new program %s cannot be executed", u.Program).
-		WithHint("start the Runner again: the program was seen to work").WithCause(err)
-}
+// errStay says that a program cannot be executed, and that another Runner is to be run in this process.
+var errStay = errors.New("the program cannot be executed: the Runner goes on as it was")
 
-// endedWith does what follows when a Runner has ended.
-func endedWith(err error, u runner.Updates) error {
-	if errors.Is(err, runner.ErrReplaced) {
-		return goOnAs(u)
+// endedWith does what follows when a Runner has ended. Where its program was replaced, this process goes on as that one, with what it began
+// with: then it does not return. But a Runner that is to end does: its new program is in place for whoever starts it again.
+func endedWith(err error, cfg runner.Config, isEnding func() bool, signals chan os.Signal) error {
+	if !errors.Is(err, runner.ErrReplaced) {
+		return err
 	}
-	return err
+	// From here on a signal ends this process as it would any other, rather than being lost with what it is now.
+	signal.Reset(endSignals...)
+	if isEnding() || len(signals) > 0 {
+		return nil
+	}
+	u := cfg.Updates
+	reason := execute(u.Program, u.Args, u.Environ)
+	signal.Notify(signals, endSignals...)
+	if err := runner.StayAfter(cfg, reason); err != nil {
+		return err
+	}
+	return errStay
 }

@@ -53,7 +53,9 @@ func (r *Runner) orUpdate(ctx context.Context, err error, final *fault.Fault) er
 		if ctx.Err() != nil {
 			return nil
 		}
-		r.noteFailed(ref.Version)
+		if fault.Code(err) == rolledBack { // else nothing is known of the release itself
+			r.noteFailed(ref.Version)
+		}
 		r.log.Error("the update failed", "release", ref.Version, "error", err, "hint", fault.Of(err).Hint)
 		return final
 	}

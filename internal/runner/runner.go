@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ const (
 type Runner struct {
 	loggers
 	cfg      Config
+	began    os.FileInfo // of the program's file, when this process began; nil where it cannot be replaced
 	environ  []string
 	approver *approver
 	tools    *tools
@@ -61,6 +63,7 @@ type Runner struct {
 	stopRun  context.CancelCauseFunc // ends Run
 	hold     chan struct{}           // not nil while no other Session is to be opened; closed when one is again
 	replaced bool                    // another release's program lies in the place of this one
+	unproven bool                    // the program took the place of another one, and the Server has not taken it yet
 	pulse    chan struct{}           // holds one; asks for a Heartbeat at once
 	resting  bool                    // the Server wants it to take no Job
 	ending   work.CancelMode         // of CancelAll
@@ -72,8 +75,12 @@ type Runner struct {
 func New(cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	life, leave := context.WithCancel(context.Background())
+	var began os.FileInfo
+	if program := cfg.Updates.Program; program != "" {
+		began, _ = os.Stat(program)
+	}
 	return &Runner{
-		cfg: cfg, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
+		cfg: cfg, began: began, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
 		approver: newApprover(cfg.Approval), tools: newTools(withUpdates(cfg.Engines, cfg.Updates), cfg.EnginePaths),
 		keeping: make(chan struct{}, 1), life: life, leave: leave,
 		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
@@ -84,9 +91,17 @@ func New(cfg Config) *Runner {
 // ctx ends: it leaves at once and returns nil; commands go on under the keeper, and the next Runner of the
 // working directory finds them. Drain was called and no Step is left: it returns nil. The Server will
 // never take it as it is configured (wrong secret, unknown Runner, a Server that is none): a fault
-// that says what to do. Its program was replaced by another release: ErrReplaced.
+// that says what to do. Its program was replaced by another release, or by the one before it because this one could not take over:
+// ErrReplaced.
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.leave()
+	if r.succeed() {
+		return ErrReplaced
+	}
+	return r.orBack(r.run(ctx))
+}
+
+func (r *Runner) run(ctx context.Context) error {
 	home, err := openHome(r.cfg.WorkingDirectory, r.cfg.TempDirectory)
 	if err != nil {
 		return err
@@ -125,6 +140,9 @@ func (r *Runner) dismissKeeper() {
 	}
 	_ = r.keeper.Close()
 }
+
+// IsDraining tells whether Drain was called, or the Runner ends for another reason when the Jobs at hand are over.
+func (r *Runner) IsDraining() bool { return r.isEnding() }
 
 func (r *Runner) isEnding() bool {
 	r.mu.Lock()

@@ -51,6 +51,7 @@ func (r *Runner) session(ctx context.Context) (welcomed bool, err error) {
 		r.forgetToken(err)
 		return false, err
 	}
+	r.proven()
 	r.warming.Do(func() { r.spawn(r.warmKeeper) })
 	l := &link{conn: conn}
 	r.join(l, welcome)

@@ -23,7 +23,7 @@ import (
 type Updates struct {
 	Consent release.Consent // of the owner of this host; empty: the program cannot be replaced here
 	Keys    release.Keys    // that may sign releases
-	Program string          // absolute path of this program's file, as it was when the process began
+	Program string          // absolute path of this program's file
 	Args    []string        // the command line of this process, its name first
 	Environ []string        // the environment that this process began with
 	Timeout time.Duration   // for a new program to come online; 0 means DefaultUpdateTimeout
@@ -99,6 +99,9 @@ func (r *Runner) installed(st *step, ref work.ReleaseRef) (done bool, err error)
 	switch {
 	case err != nil || !there:
 		return false, err
+	case note.State == updateTrusted && r.wentBack(ref.Version) != "":
+		return false, fault.New(fault.Failed, rolledBack, "%s was online beside this process, and could not take over (%s): this Runner goes on as %s", ref.Version, r.wentBack(ref.Version), r.cfg.Version).
+			WithHint("the old program is in place again; see in the Runner's log what %s said, and withdraw the release if it is broken", ref.Version)
 	case note.State == updateTrusted:
 		return false, fault.New(fault.Failed, rolledBack, "the process of the Runner was ended before it could go on as %s: it is %s", ref.Version, r.cfg.Version).
 			WithHint("update it again; see in the Runner's log who ended it")
@@ -136,11 +139,24 @@ func (u *upgrade) run(ctx context.Context) error {
 	if err := u.allowed(); err != nil {
 		return err
 	}
-	file := r.updateFile(u.ref.Version)
-	if err := u.fetch(ctx, file); err != nil {
+	asset, err := u.asset()
+	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file) }() // it is not there any more when it took its place
+	file, inPlace := cfg.Program, false
+	if r.isForeign() { // another Runner of the host may have installed the release
+		if release.Check(file, asset) != nil {
+			return errForeign(file)
+		}
+		inPlace = true
+		u.say("the file of the program is " + u.ref.Version + " already: somebody installed it since this process began")
+	} else {
+		file = r.updateFile(u.ref.Version)
+		if err := u.fetch(ctx, asset, file); err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(file) }() // it is not there any more when it took its place
+	}
 	if u.hold {
 		release := r.holdSessions(ctx)
 		defer func() {
@@ -162,13 +178,44 @@ func (u *upgrade) run(ctx context.Context) error {
 	if err := u.mark(updateNote{From: r.cfg.Version, To: u.ref.Version, State: updateTrusted}); err != nil {
 		return fmt.Errorf("noting an update: %w", err)
 	}
-	if err := putInPlace(file, cfg.Program); err != nil {
-		return notWritable(cfg.Program, err)
+	if err := u.replace(file, asset, inPlace); err != nil {
+		return err
 	}
 	u.say(u.ref.Version + " is online: this process goes on as it")
 	r.log.Info("the program was replaced", "program", cfg.Program, "from", r.cfg.Version, "to", u.ref.Version)
 	r.markReplaced()
 	return nil
+}
+
+// replace puts a file in the place of the program, which is kept until the new one has taken over. In place: it is there already.
+func (u *upgrade) replace(file string, asset release.Asset, inPlace bool) error {
+	r, program := u.r, u.r.cfg.Updates.Program
+	if !inPlace && r.isForeign() {
+		return errForeign(program)
+	}
+	if err := r.keepPrevious(u.ref.Version, asset, inPlace); err != nil || inPlace {
+		return err
+	}
+	if err := putInPlace(file, program); err != nil {
+		r.forgetSuccession()
+		return notWritable(program, err)
+	}
+	return nil
+}
+
+// isForeign tells whether the file of the program is not the one any more that it was when this process began: another Runner that shares it,
+// or a package, replaced it, perhaps by a newer one.
+func (r *Runner) isForeign() bool {
+	if r.began == nil {
+		return false
+	}
+	now, err := os.Stat(r.cfg.Updates.Program)
+	return err != nil || !os.SameFile(now, r.began) || now.Size() != r.began.Size() || !now.ModTime().Equal(r.began.ModTime())
+}
+
+func errForeign(program string) error {
+	return fault.New(fault.Conflict, "update_foreign_file", "the file %s is not the program that runs any more: somebody replaced it since this process began", program).
+		WithHint("start the Runner again: it goes on as what is there, and can be updated from that")
 }
 
 var errUpdateDraining = fault.New(fault.Conflict, "update_draining", "the Runner drains: it ends as it is").
@@ -194,18 +241,23 @@ func (u *upgrade) allowed() error {
 	}
 }
 
+// asset is the program of the release for this platform, as a key that is trusted here signed it.
+func (u *upgrade) asset() (release.Asset, error) {
+	m, err := release.Verify(u.ref.Manifest, u.ref.Signature, u.r.cfg.Updates.Keys)
+	if err != nil {
+		return release.Asset{}, err
+	}
+	if release.Compare(m.Version, u.ref.Version) != 0 {
+		return release.Asset{}, fault.New(fault.Forbidden, "release_signature", "release %.60q was asked for, and the signed manifest is of %s", u.ref.Version, m.Version).
+			WithHint("do not use it: somebody hands on another release than the one they name")
+	}
+	return m.Program(release.Here())
+}
+
 // fetch brings the program of the release beside this one's.
-func (u *upgrade) fetch(ctx context.Context, file string) error {
+func (u *upgrade) fetch(ctx context.Context, asset release.Asset, file string) error {
 	r := u.r
-	m, err := release.Verify(u.ref.Manifest, u.ref.Signature, r.cfg.Updates.Keys)
-	if err != nil {
-		return err
-	}
-	asset, err := m.Program(release.Here())
-	if err != nil {
-		return err
-	}
-	u.say(fmt.Sprintf("the release %s is signed by a key that is trusted here; getting %s (%.1f MB) through the Server", m.Version, asset.Name, float64(asset.Size)/1e6))
+	u.say(fmt.Sprintf("the release %s is signed by a key that is trusted here; getting %s (%.1f MB) through the Server", u.ref.Version, asset.Name, float64(asset.Size)/1e6))
 	if _, err := release.Fetch(ctx, r.http, r.cfg.ServerURL, u.ref, r.cfg.Updates.Keys, release.Here(), file); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -31,6 +31,7 @@ import (
 const (
 	programVar = "LEGWORK_TEST_PROGRAM"
 	dieVar     = "LEGWORK_TEST_DIE_BEFORE_EXEC"
+	breakVar   = "LEGWORK_TEST_BREAK" // how a program does no good that was online when it was tried
 )
 
 // runProgram is what boot does with a Runner, in the test binary.
@@ -54,12 +55,24 @@ func runProgram(cfg Config) {
 		}
 		os.Exit(0)
 	}
-	err := New(cfg).Run(context.Background())
-	if errors.Is(err, ErrReplaced) {
-		if os.Getenv(dieVar) != "" {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+	switch os.Getenv(breakVar) {
+	case "fails":
+		cfg.CAFile = "/no such file"
+	case "crashes":
+		cfg.CurrentSecret = func() string {
+			die()
+			return ""
 		}
-		err = syscall.Exec(cfg.Updates.Program, cfg.Updates.Args, cfg.Updates.Environ)
+	}
+	err := New(cfg).Run(context.Background())
+	for errors.Is(err, ErrReplaced) {
+		if os.Getenv(dieVar) != "" {
+			die()
+		}
+		if err = StayAfter(cfg, syscall.Exec(cfg.Updates.Program, cfg.Updates.Args, cfg.Updates.Environ)); err == nil {
+			err = New(cfg).Run(context.Background())
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, fault.Of(err).Message, "/", fault.Of(err).Hint)
@@ -74,7 +87,7 @@ func program(t testing.TB, version string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("#!/bin/sh\n%s=%s exec %s\n", programVar, version, self)
+	return fmt.Sprintf("#!/bin/sh\n%s=%s %s= exec %s\n", programVar, version, breakVar, self)
 }
 
 // updated is a Runner process whose program can be replaced, with a Server that has a release for it.
@@ -401,7 +414,9 @@ func TestUpdateOutlivesAPowerCut(t *testing.T) {
 	if u.s.has(updateRef, 0) {
 		t.Fatal("the update was reported before it was done")
 	}
-	u.isPlain(program(t, "1.2.0"))
+	if got, err := os.ReadFile(u.program); err != nil || string(got) != program(t, "1.2.0") {
+		t.Errorf("the program is %q, %v", got, err)
+	}
 	u.start()
 	if r := u.s.result(updateRef, 0); r.Status != work.StepSucceeded {
 		t.Fatalf("the update ended with %+v %+v", r, r.Failure)
@@ -410,6 +425,86 @@ func TestUpdateOutlivesAPowerCut(t *testing.T) {
 		t.Errorf("the Runner is %s", v)
 	}
 	u.finish(gate)
+	u.isPlain(program(t, "1.2.0"))
+}
+
+// broken is the text of a program that is online when it is tried, and does no good in the place of the one that tried it.
+func broken(t testing.TB, version, how string) string {
+	return strings.Replace(program(t, version), "exec", fmt.Sprintf(`; export %s; [ "$%s" ] || export %s=%s; exec`, programVar, TrialVar, breakVar, how), 1)
+}
+
+// TestUpdateGoesBack installs releases that pass their trial and cannot take over: the old program comes back, with its Job, and says why.
+func TestUpdateGoesBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   func(t testing.TB) string
+		want   string
+		starts int // by whoever supervises the Runner, until it is the old one again
+	}{
+		"fails":   {func(t testing.TB) string { return broken(t, "1.2.0", "fails") }, "/no such file", 0},
+		"crashes": {func(t testing.TB) string { return broken(t, "1.2.0", "crashes") }, "it began 3 times", 3},
+		"cannot be executed": {func(t testing.TB) string { // for its interpreter is gone
+			shell := filepath.Join(t.TempDir(), "sh")
+			if err := os.Symlink("/bin/sh", shell); err != nil {
+				t.Fatal(err)
+			}
+			return strings.Replace(program(t, "1.2.0"), "#!/bin/sh\n", "#!"+shell+"\nrm "+shell+"\n", 1)
+		}, "it cannot be executed", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newUpdated(t, release.Minor)
+			u.start()
+			gate := u.busy()
+			u.install(u.offers("1.2.0", c.text(t)))
+			for range c.starts {
+				u.waitEnd()
+				u.start()
+			}
+			r := u.s.result(updateRef, 0)
+			if r.Status != work.StepFailed || r.Failure.Code != rolledBack || !strings.Contains(r.Failure.Message, "1.2.0 was online beside this process, and could not take over") ||
+				!strings.Contains(r.Failure.Message, c.want) {
+				t.Fatalf("the update ended with %+v %+v", r, r.Failure)
+			}
+			if v := u.saidLast(); v != "1.1.0" {
+				t.Errorf("the Runner is %s", v)
+			}
+			select {
+			case <-u.ended:
+				t.Error("the process ended")
+			default:
+			}
+			u.finish(gate)
+			u.isPlain(program(t, "1.1.0"))
+		})
+	}
+}
+
+// TestUpdateOfASharedProgram has somebody else replace the file of the program that runs. By another release than the wanted one: it stays. By
+// that one: this process goes on as it, too.
+func TestUpdateOfASharedProgram(t *testing.T) {
+	for version, want := range map[string]work.StepStatus{"1.3.0": work.StepFailed, "1.2.0": work.StepSucceeded} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			u := newUpdated(t, release.Minor)
+			u.start()
+			gate := u.busy()
+			beside := filepath.Join(t.TempDir(), "legwork")
+			u.write(beside, program(t, version))
+			if err := os.Rename(beside, u.program); err != nil {
+				t.Fatal(err)
+			}
+			u.install(u.offers("1.2.0", program(t, "1.2.0")))
+			r := u.s.result(updateRef, 0)
+			if r.Status != want || want == work.StepFailed && r.Failure.Code != "update_foreign_file" {
+				t.Errorf("the update ended with %+v %+v", r, r.Failure)
+			}
+			if v := u.saidLast(); want == work.StepSucceeded && v != "1.2.0" || want == work.StepFailed && v != "1.1.0" {
+				t.Errorf("the Runner is %s", v)
+			}
+			u.finish(gate)
+			u.isPlain(program(t, version))
+		})
+	}
 }
 
 // TestUpdateRefused names why a release is not installed. The Runner goes on as it was.
@@ -498,6 +593,10 @@ func TestUpdateWithoutASession(t *testing.T) {
 		if v := u.saidLast(); v != "1.2.0" {
 			t.Errorf("the Runner is %s", v)
 		}
+		eventually(t, "the old program goes", func() bool {
+			entries, err := os.ReadDir(filepath.Dir(u.program))
+			return err == nil && len(entries) == 1
+		})
 		u.isPlain(program(t, "1.2.0"))
 	})
 	t.Run("broken", func(t *testing.T) {
@@ -513,6 +612,23 @@ func TestUpdateWithoutASession(t *testing.T) {
 			t.Errorf("it was tried %q %v", tries, err)
 		}
 		u.isPlain(program(t, "1.1.0"))
+	})
+	t.Run("not to be had", func(t *testing.T) { // which says nothing of the release
+		u := newUpdated(t, release.Minor)
+		u.s.tooOld = "1.1.0"
+		text := program(t, "1.2.0")
+		u.offers("1.2.0", text)
+		at := "/releases/1.2.0/legwork"
+		u.s.mu.Lock()
+		u.s.files[at] = []byte(text[1:])
+		u.s.mu.Unlock()
+		u.start()
+		u.waitEnd()
+		u.s.mu.Lock()
+		u.s.files[at] = []byte(text)
+		u.s.mu.Unlock()
+		u.start()
+		u.s.wait("the new one is online", func() bool { return len(u.s.hellos) > 0 && u.s.hellos[len(u.s.hellos)-1].Version == "1.2.0" })
 	})
 	for _, consent := range []release.Consent{release.Notify, release.Off} {
 		t.Run(string(consent), func(t *testing.T) {
