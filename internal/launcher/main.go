@@ -46,11 +46,7 @@ func (k Kinds) Main(ctx context.Context, file string, out io.Writer) int {
 	}
 	o := outcome{Units: units}
 	if err != nil {
-		o.Failure = failure(err, hide)
-		fmt.Fprintln(out, o.Failure.Message)
-		if o.Failure.Hint != "" {
-			fmt.Fprintln(out, o.Failure.Hint)
-		}
+		o.Failure = failure(err, hide) // which the Runner says, with the end of the Step
 	}
 	for i := range o.Units {
 		o.Units[i].Note = hide(o.Units[i].Note)

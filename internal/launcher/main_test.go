@@ -167,8 +167,8 @@ func TestFailureIsToldWithoutSecrets(t *testing.T) {
 	if result.Status != work.StepFailed || *result.Failure != (work.Failure{Code: "launcher_denied", Message: "*** and *** may not", Hint: "***"}) {
 		t.Fatalf("%+v, %s", result.Failure, said)
 	}
-	if !strings.Contains(said, "*** and *** may not") {
-		t.Errorf("it says %s", said)
+	if strings.Contains(said, "may not") {
+		t.Errorf("what the Runner says of a Step that failed is said twice: %s", said)
 	}
 }
 
@@ -204,9 +204,9 @@ func TestCheckOfARemove(t *testing.T) {
 	if result.Status != work.StepSucceeded || !strings.Contains(said, "no engine answers") {
 		t.Errorf("without an engine: %+v, %s", result, said)
 	}
-	result, said = performed(t, &fake{fails: []error{fault.New(fault.Forbidden, "launcher_denied", "no").WithHint("ask")}}, work.StepTeardown, s)
-	if want := "ask; where nothing was ever launched, delete the record alone: legwork runner delete cloud"; result.Failure == nil || result.Failure.Hint != want || !strings.Contains(said, want) {
-		t.Errorf("teardown: %+v, %s", result.Failure, said)
+	result, _ = performed(t, &fake{fails: []error{fault.New(fault.Forbidden, "launcher_denied", "no").WithHint("ask")}}, work.StepTeardown, s)
+	if want := "ask; where nothing was ever launched, delete the record alone: legwork runner delete cloud"; result.Failure == nil || result.Failure.Hint != want {
+		t.Errorf("teardown: %+v", result.Failure)
 	}
 }
 

@@ -69,7 +69,11 @@ func (s *session) explain(err error) error {
 // unanswered is an error that no service of AWS answered with.
 func (s *session) unanswered(err error, operation string) error {
 	if why := err.Error(); strings.Contains(why, "failed to refresh cached credentials") || strings.Contains(why, "get identity") || strings.Contains(why, "unable to retrieve jwt") {
-		return fault.New(fault.Unauthenticated, "launcher_credentials", "the launcher's host has no credentials for AWS: %s", clip(why)).WithCause(err).
+		said := "the launcher's host has no credentials for AWS"
+		if !strings.Contains(why, "no EC2 IMDS role found") { // the last place that is looked in says nothing of what was forgotten
+			said += ": " + clip(why)
+		}
+		return fault.New(fault.Unauthenticated, "launcher_credentials", "%s", said).WithCause(err).
 			WithHint("give the Runner a cloud identity with a role or access keys: legwork cloud-identity set, or give the launcher's host an instance profile")
 	}
 	return fault.New(fault.Unavailable, "launcher_unreachable", "AWS in %s does not answer %s", s.region, operation).WithCause(err).

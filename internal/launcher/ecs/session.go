@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -45,7 +46,7 @@ func (f *fargate) configure(ctx context.Context, region string, identity *catalo
 	if identity == nil {
 		identity = &catalog.CloudIdentitySpec{}
 	}
-	options := []func(*config.LoadOptions) error{config.WithAppID("legwork")}
+	options := []func(*config.LoadOptions) error{config.WithAppID("legwork"), config.WithLogger(logging.Nop{})} // errors are told as faults
 	if region = cmp.Or(region, identity.Region); region != "" {
 		options = append(options, config.WithRegion(region))
 	}

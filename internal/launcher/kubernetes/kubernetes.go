@@ -106,7 +106,11 @@ func (l *Launcher) connect(task *work.RunnerTask) (*cluster, error) {
 		err = c.dial(config)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "launcher_cluster", "no cluster is configured on the launcher's host: %v", err).WithCause(err).
+		said := "no cluster is configured on the launcher's host"
+		if !clientcmd.IsEmptyConfig(err) { // which speaks of variables that this program does not read
+			said += ": " + saying(err)
+		}
+		return nil, fault.New(fault.Invalid, "launcher_cluster", "%s", said).WithCause(err).
 			WithHint("set hosting.kubernetes.kubeconfig and context, or KUBECONFIG, write ~/.kube/config, or have the Runner that launches run in the cluster")
 	}
 	return c, nil
