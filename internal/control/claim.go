@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/hosting"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -40,6 +41,9 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 		return m, err
 	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
+		if err := c.hosting.Claiming(tx, s.org, spec); err != nil {
+			return err
+		}
 		if err := c.mayTake(tx, s, module, spec.Task != nil); err != nil { // before the Job is locked, as in a hello
 			return err
 		}
@@ -81,7 +85,9 @@ func (c *Control) claimFailed(ctx context.Context, s *session, ref wire.Ref, err
 		c.queue.tell(s, true) // or it would be asked again at once
 	case errors.Is(err, errHeldBack):
 		c.queue.stale(s.org)
-	case errors.Is(err, errClaimLost), errors.Is(err, errSessionOver), fault.Is(err, fault.NotFound):
+	case errors.Is(err, hosting.ErrTidying):
+		c.queue.refuse(s, ref, err.Error()) // not again at once
+	case errors.Is(err, errClaimLost), errors.Is(err, errSessionOver), errors.Is(err, hosting.ErrOutdated), fault.Is(err, fault.NotFound):
 		c.refresh(ctx, s.org, ref.Job)
 	case c.brokenPart(ctx, s.org, ref.Job, err):
 	case errors.As(err, &missing), fault.Is(err, fault.Conflict), fault.Is(err, fault.Invalid):

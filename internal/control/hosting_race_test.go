@@ -88,3 +88,52 @@ func (s *server) hostingState() (state store.HostingState) {
 	}))
 	return state
 }
+
+// TestDeployWhileTidying: a deploy waits until the orphans are looked for that its process could be taken for.
+func TestDeployWhileTidying(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	c := s.hosted(nil)
+	c.deploy()
+	c.empty()
+	tidying := make(chan struct{})
+	c.mu.Lock()
+	c.tidying = tidying
+	c.mu.Unlock()
+	s.setHosting(func(state *store.HostingState) { state.TidyDue = true })
+	s.c.hosting.Poke()
+	eventually(t, "a tidy is under way", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.known) > 0 })
+	j, err := s.c.DeployRunner(context.Background(), s.owner(), "edge")
+	s.must(err)
+	eventually(t, "a launcher was refused it, or has it", func() bool {
+		s.c.queue.mu.Lock()
+		e := s.c.queue.entries[j.ID]
+		refused := e != nil && len(e.refused) > 0
+		s.c.queue.mu.Unlock()
+		return refused || s.job(j.ID).Attempt > 0
+	})
+	if n := s.job(j.ID).Attempt; n > 0 || len(c.made()) > 1 {
+		t.Errorf("attempt %d of a deploy began during a tidy, of which %v were made", n, c.made())
+	}
+	c.mu.Lock()
+	close(tidying)
+	c.tidying = nil
+	c.mu.Unlock()
+	s.until(j.ID, work.Succeeded)
+}
+
+// setHosting changes how the hosting of the Runner stands.
+func (s *server) setHosting(change func(*store.HostingState)) {
+	s.t.Helper()
+	s.must(s.store.Update(context.Background(), func(tx *store.Tx) error {
+		r, err := tx.Runner(s.org, "edge")
+		if err != nil {
+			return err
+		}
+		state, err := tx.Hosting(s.org, r.ID)
+		if err != nil {
+			return err
+		}
+		change(&state)
+		return tx.PutHosting(s.org, r.ID, state)
+	}))
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -183,12 +184,37 @@ func (h *Hosting) Claimed(tx *store.Tx, j *work.Job, spec *work.Spec) error {
 	return err
 }
 
+// ErrOutdated refuses a launcher the list that a Job was given: it is to be made anew. ErrTidying refuses it a Job that launches while it is
+// looked for orphans. Neither is trouble.
+var (
+	ErrOutdated = errors.New("something was launched meanwhile")
+	ErrTidying  = errors.New("orphans are looked for, and what starts meanwhile could be taken for one")
+)
+
+// Claiming is called before a Job is locked that a launcher is about to get: launches and the search for orphans keep out of each other's way.
+func (h *Hosting) Claiming(tx *store.Tx, org string, spec *work.Spec) error {
+	if spec.Task == nil || spec.Task.Hosting == nil {
+		return nil
+	}
+	if err := tx.LockHosting(org); err != nil {
+		return err
+	}
+	if spec.Action != work.Deploy && spec.Action != work.Launch {
+		return nil
+	}
+	tidy, err := tx.ModuleBusy(org, tidyLane(spec.Task.RunnerID))
+	if err == nil && tidy != nil {
+		err = ErrTidying
+	}
+	return err
+}
+
 // claimedTidy refuses to begin with a list that is not up to date: what was launched since would be taken for an orphan.
 func (h *Hosting) claimedTidy(tx *store.Tx, j *work.Job, spec *work.Spec) error {
 	open, err := tx.OpenLaunches(j.OrganizationID, spec.Task.RunnerID)
 	for _, l := range open {
 		if !slices.Contains(spec.Task.Known, l.Name) {
-			return fault.New(fault.Unavailable, "tidy_outdated", "something was launched meanwhile")
+			return ErrOutdated
 		}
 	}
 	return err
