@@ -290,14 +290,50 @@ func (c *Control) hostedReason(runners []catalog.Runner, usual work.Wait) (work.
 	return usual, false
 }
 
-// notLaunched refuses to delete or to let go of a hosted Runner, processes of which may be there.
+// notLaunched refuses what would leave processes of a hosted Runner, or what was made for them, with nobody who knows of it. After a removal that
+// broke off it is for people to say that nothing is left.
 func notLaunched(tx *store.Tx, r catalog.Runner) error {
 	open, err := tx.OpenLaunches(r.OrganizationID, r.ID)
-	if err != nil || len(open) == 0 {
+	if err != nil {
 		return err
 	}
-	return fault.New(fault.Conflict, "runner_launched", "%d instances that were launched for runner %s may be there", len(open), r.Name).
-		WithHint("take them down first, with all that was made for them: legwork runner remove %s", r.Name)
+	hint := "take them down first, with all that was made for them: legwork runner remove %s"
+	if len(open) > 0 {
+		return fault.New(fault.Conflict, "runner_launched", "%d instances that were launched for runner %s may be there", len(open), r.Name).WithHint(hint, r.Name)
+	}
+	state, err := tx.Hosting(r.OrganizationID, r.ID)
+	if err == nil && !state.DeployedAt.IsZero() && state.RemoveJob == "" {
+		err = fault.New(fault.Conflict, "runner_deployed", "runner %s is deployed: what was made for its instances is there", r.Name).WithHint(hint, r.Name)
+	}
+	return err
+}
+
+// notMoved refuses to have the Instances of a deployed Runner start elsewhere: what is in the old place could not be found there any more.
+func notMoved(tx *store.Tx, r catalog.Runner, spec catalog.RunnerSpec) error {
+	if r.ID == "" || r.Hosting == nil || spec.Hosting == nil || launchedAt(*r.Hosting) == launchedAt(*spec.Hosting) {
+		return nil
+	}
+	err := notLaunched(tx, r)
+	if f := fault.Of(err); f != nil && f.Kind == fault.Conflict {
+		return fault.New(fault.Conflict, f.Code, "runner %s is deployed: its launcher, region, cloud identity, cluster and namespace stay as they are", r.Name).
+			WithHint("make another Runner there, or take this one down first: legwork runner remove %s", r.Name)
+	}
+	return err
+}
+
+// launchedAt tells one place where Instances start from another.
+func launchedAt(h catalog.Hosting) (place [8]string) {
+	place = [8]string{string(h.Launcher), h.Region, h.CloudIdentity}
+	if h.Docker != nil {
+		place[3] = h.Docker.Host
+	}
+	if h.Kubernetes != nil {
+		place[4], place[5], place[6] = h.Kubernetes.Kubeconfig, h.Kubernetes.Context, h.Kubernetes.Namespace
+	}
+	if h.ECS != nil {
+		place[7] = h.ECS.Cluster
+	}
+	return place
 }
 
 // anewIfGone has a Job that was approved begin anew at once, when its Instance is not there any more: the approval holds for an equal plan.

@@ -91,6 +91,9 @@ func (c *Control) putRunner(tx *store.Tx, org string, r *catalog.Runner, spec ca
 			return err
 		}
 	}
+	if err := notMoved(tx, *r, spec); err != nil {
+		return err
+	}
 	url := r.Webhook
 	was, own := r.ServicePrincipalID, r.RunnerSpec.ServicePrincipalID == ""
 	switch given := spec.ServicePrincipalID; {

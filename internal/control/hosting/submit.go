@@ -71,7 +71,11 @@ func (h *Hosting) Remove(ctx context.Context, actor catalog.Actor, runner string
 // submit queues a Job of which there is one at a time for a Runner.
 func (h *Hosting) submit(ctx context.Context, actor catalog.Actor, runner string, action work.Action,
 	enqueue func(tx *store.Tx, do Changes, r catalog.Runner, state store.HostingState) (*work.Job, error)) (job *work.Job, err error) {
-	if err := actor.Need(catalog.Administer); err != nil {
+	need := catalog.Operate
+	if action == work.Remove {
+		need = catalog.Administer
+	}
+	if err := actor.Need(need); err != nil {
 		return nil, err
 	}
 	err = h.host.Update(ctx, func(tx *store.Tx, do Changes) error {
