@@ -4,10 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/work"
 )
@@ -136,4 +138,62 @@ func (s *server) setHosting(change func(*store.HostingState)) {
 		change(&state)
 		return tx.PutHosting(s.org, r.ID, state)
 	}))
+}
+
+// TestReleaseWithdrawnMeanwhile: a launch whose release is withdrawn before a launcher has it fails, and the next one is of another release.
+func TestReleaseWithdrawnMeanwhile(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	c := s.hosted(nil)
+	s.scripts(s.owner(), 1)
+	c.deploy()
+	c.empty()
+	var asked atomic.Int64
+	s.c.launchRelease = func(_ *store.Tx, version string) (*work.ReleaseRef, error) {
+		if asked.Add(1) > 1 {
+			return nil, fault.New(fault.NotFound, "release_withdrawn", "release %s was withdrawn", version)
+		}
+		return &work.ReleaseRef{Version: version}, nil
+	}
+	s.setHosting(func(state *store.HostingState) { state.Version = "2.0.0" })
+	before := s.c.stats.offers.Load()
+	j := s.submit("prod/net/m0", work.Run)
+	eventually(t, "it runs", func() bool { s.hasty(); return s.job(j.ID).Status == work.Succeeded })
+	all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{Kind: work.RunnerJob})
+	s.must(err)
+	failed := slices.DeleteFunc(all, func(j *work.Job) bool { return j.Status != work.Failed })
+	if len(failed) != 1 || failed[0].Failure.Code != "release_withdrawn" {
+		t.Errorf("the launches that failed: %v", failed)
+	}
+	if n := s.c.stats.offers.Load() - before; n > 50 {
+		t.Errorf("%d offers were made", n)
+	}
+	if state := s.hostingState(); state.Version != "" {
+		t.Errorf("it should run %q", state.Version)
+	}
+}
+
+// TestFailureWithUnits: a launch that fails and tells that its processes ended counts as one failure, and is not tried again at once.
+func TestFailureWithUnits(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	c := s.hosted(nil)
+	s.scripts(s.owner(), 1)
+	c.deploy()
+	c.empty()
+	c.mu.Lock()
+	c.failing, c.stopped = 1000, true
+	c.mu.Unlock()
+	s.submit("prod/net/m0", work.Run)
+	eventually(t, "it is given up", func() bool { return c.ledger()[store.LaunchGivenUp] > 0 })
+	eventually(t, "its job is over", func() bool {
+		all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{Kind: work.RunnerJob})
+		s.must(err)
+		return !slices.ContainsFunc(all, func(j *work.Job) bool { return j.Action == work.Launch && !j.Status.Terminal() })
+	})
+	for range 3 {
+		s.c.hosting.Look(context.Background())
+	}
+	least, counted, most := c.ledger()[store.LaunchGivenUp], s.hostingState().Failures, 0
+	if most = c.ledger()[store.LaunchGivenUp]; counted < least || counted > most {
+		t.Errorf("%d to %d launches were given up, %d failures counted", least, most, counted)
+	}
 }

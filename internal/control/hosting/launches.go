@@ -63,6 +63,12 @@ func unitName(runner string) string {
 
 // launch queues the Job that starts further Instances; for a Runner that was never deployed, the one that deploys it.
 func (l *look) launch(f *fleet, n int, why string) error {
+	if l.dry {
+		return errDue
+	}
+	if err := l.h.stands(l.tx, &f.state); err != nil {
+		return err
+	}
 	action := work.Launch
 	if f.state.DeployedAt.IsZero() {
 		action = work.Deploy
@@ -83,6 +89,35 @@ func (l *look) launch(f *fleet, n int, why string) error {
 	}
 	f.state.LaunchedAt, l.changed = l.tx.Now(), true
 	return err
+}
+
+// stands takes a Runner whose release was withdrawn to the one before, or else to the newest. While a release is rolled out it is for the roll
+// to fail.
+func (h *Hosting) stands(tx *store.Tx, s *store.HostingState) error {
+	if s.Version == "" || s.RollJob != "" {
+		return nil
+	}
+	newest, err := h.host.Newest(tx)
+	if err != nil {
+		return err
+	}
+	for _, version := range []string{s.Version, s.VersionBefore, newest} {
+		if version == "" {
+			continue
+		}
+		_, err := h.host.Release(tx, version)
+		switch {
+		case err == nil && version == s.Version:
+			return nil
+		case err == nil:
+			s.Version, s.VersionBefore = version, ""
+			return nil
+		case !fault.Is(err, fault.NotFound):
+			return err
+		}
+	}
+	s.Version, s.VersionBefore = "", "" // the program that launches
+	return nil
 }
 
 // tidy queues the Job that looks for orphans, when that is due. While Instances start nobody looks: they would be hard to tell from orphans.
@@ -220,8 +255,16 @@ func (h *Hosting) claimedTidy(tx *store.Tx, j *work.Job, spec *work.Spec) error 
 	return err
 }
 
-// Spec fills in what a launcher needs for a Job.
+// Spec fills in what a launcher needs for a Job. What the Job needs and is not there is a fault.Conflict: the Job itself is there.
 func (h *Hosting) Spec(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *work.Spec) error {
+	err := h.fill(tx, j, s, spec)
+	if f := fault.Of(err); f != nil && f.Kind == fault.NotFound {
+		return fault.New(fault.Conflict, f.Code, "%s", f.Message).WithHint("%s", f.Hint).WithCause(err)
+	}
+	return err
+}
+
+func (h *Hosting) fill(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *work.Spec) error {
 	r, err := tx.Runner(j.OrganizationID, s.Task.RunnerID)
 	if err != nil {
 		return err
@@ -241,7 +284,8 @@ func (h *Hosting) Spec(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *wor
 	t := &work.RunnerTask{OrganizationID: r.OrganizationID, RunnerID: r.ID, Runner: r.Name, ServerURL: h.set.ServerURL(), Version: version, Hosting: &hosting,
 		Owner: ownerOf(r.OrganizationID)}
 	if version != "" {
-		if t.Release, err = h.host.Release(tx, version); err != nil {
+		ends := j.Action == work.Remove || j.Action == work.Tidy // which starts nothing, whatever became of the release
+		if t.Release, err = h.host.Release(tx, version); err != nil && !(ends && fault.Is(err, fault.NotFound)) {
 			return err
 		}
 	}
@@ -303,6 +347,10 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 	if err != nil || s.Task == nil || !s.Task.Hosted {
 		return err
 	}
+	state, err := tx.Hosting(j.OrganizationID, s.Task.RunnerID) // before launches are locked, as everywhere
+	if err != nil {
+		return err
+	}
 	failed := ""
 	for _, u := range result.Units {
 		l, ok, err := tx.LaunchNamed(j.OrganizationID, s.Task.RunnerID, u.Name)
@@ -319,8 +367,10 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 			return err
 		}
 	}
-	if failed != "" && result.Status == work.StepSucceeded { // or the end of the Job counts
-		if err := countFailure(tx, j.OrganizationID, s.Task.RunnerID, failed); err != nil {
+	if failed != "" { // that its Job fails then counts no more
+		state.Failures++
+		state.FailedAt, state.Failure = tx.Now(), failed
+		if err := tx.PutHosting(j.OrganizationID, s.Task.RunnerID, state); err != nil {
 			return err
 		}
 	}
@@ -328,16 +378,6 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 		return h.tornDown(tx, j.OrganizationID, s.Task.RunnerID)
 	}
 	return nil
-}
-
-func countFailure(tx *store.Tx, org, runnerID, why string) error {
-	state, err := tx.Hosting(org, runnerID)
-	if err != nil {
-		return err
-	}
-	state.Failures++
-	state.FailedAt, state.Failure = tx.Now(), why
-	return tx.PutHosting(org, runnerID, state)
 }
 
 // take notes what is said of one process, and tells whether it failed to start.

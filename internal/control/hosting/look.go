@@ -225,7 +225,13 @@ func (l *look) missing(f *fleet, o *launch, failed map[string]bool) error {
 	}
 	if err == nil && (j.Status == work.Failed || j.Status == work.Canceled) && !failed[j.ID] { // a cancel is not undone at once
 		failed[j.ID] = true
-		l.failure(f, why)
+		all, err := l.tx.LaunchesOf(l.org, j.ID)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(n store.Launch) bool { return n.State == store.LaunchGivenUp }) { // or it was counted then
+			l.failure(f, why)
+		}
 	}
 	l.lose(f, o, store.LaunchGivenUp, why)
 	return nil
