@@ -120,7 +120,7 @@ func (p published) way(tx *store.Tx, instances []store.Instance, manifests map[s
 	switch {
 	case to != "":
 		return to, "", nil
-	case !online:
+	case !online && release.Newer(p.newest().follows(sole(instances)), sole(instances)):
 		return "", "none of its instances is online", nil
 	}
 	return "", held, nil

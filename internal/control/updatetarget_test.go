@@ -7,6 +7,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/release"
+	"legwork/internal/store"
 	"legwork/internal/wire"
 )
 
@@ -35,6 +36,24 @@ func TestUpgradeWithinTheConsent(t *testing.T) {
 	}
 	if got, want := strings.Join(causes, "; "), "instance a from v1.1.0 to 1.1.1; instance b from v1.1.0 to 1.2.1"; got != want || len(skipped) > 0 {
 		t.Errorf("queued are %s, and left out %v", got, skipped)
+	}
+}
+
+// TestHeldWhileOffline says of an outdated Runner that it is away, and nothing of one that never came.
+func TestHeldWhileOffline(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.published("1.2.0")
+	p := published{release.Stable: {"1.2.0"}}
+	versions, err := s.c.RunnerVersions(context.Background(), s.owner())
+	s.must(err)
+	if v := versions[r.ID]; v.Outdated || v.Held != "" {
+		t.Errorf("one that never came is %+v", v)
+	}
+	for version, want := range map[string]string{"1.1.0": "none of its instances is online", "1.2.0": ""} {
+		if to, held, err := p.way(nil, []store.Instance{{Version: version, Updates: "minor"}}, nil); to != "" || held != want || err != nil {
+			t.Errorf("%s while it is away: %q, %q, %v", version, to, held, err)
+		}
 	}
 }
 
