@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"legwork/internal/control/releases"
 	"legwork/internal/fault"
 	"legwork/internal/release"
 	"legwork/internal/store"
@@ -58,11 +59,11 @@ type target struct {
 	manifests map[string]release.Manifest
 }
 
-// targetOf makes the target of a Runner's Instances; version is empty when none is named. Its faults are those of publishedRelease.
+// targetOf makes the target of a Runner's Instances; version is empty when none is named. Its faults are those of releases.Published.
 func targetOf(tx *store.Tx, instances []store.Instance, version string) (*target, error) {
 	t := &target{tx: tx, manifests: map[string]release.Manifest{}}
 	if version != "" {
-		v, err := publishedRelease(tx, version)
+		v, err := releases.Published(tx, version)
 		t.named, t.newest = v.Version, v.Version
 		return t, err
 	}
@@ -85,7 +86,7 @@ func (t *target) of(i store.Instance) (to string, m release.Manifest, err error)
 	if m, ok := t.manifests[to]; ok {
 		return to, m, nil
 	}
-	v, err := publishedRelease(t.tx, to)
+	v, err := releases.Published(t.tx, to)
 	if err == nil {
 		m, err = release.Parse(v.Manifest)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/releases"
 	"legwork/internal/fault"
 	"legwork/internal/release"
 	"legwork/internal/store"
@@ -260,10 +261,13 @@ func (c *Control) endUpdates(tx *store.Tx, j *work.Job) ([]moved, error) {
 
 // installTask says what an Instance needs to go on as a release.
 func (c *Control) installTask(tx *store.Tx, j *work.Job, s store.JobSnapshot) (*work.RunnerTask, error) {
-	v, err := publishedRelease(tx, s.Release)
+	v, err := releases.Published(tx, s.Release)
+	if f := fault.Of(err); err != nil && f.Kind == fault.NotFound { // it is the Job that cannot go on, not one that is not there
+		err = fault.New(fault.Conflict, f.Code, "%s", f.Message).WithHint("%s", f.Hint)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &work.RunnerTask{OrganizationID: j.OrganizationID, RunnerID: s.RunnerID, Runner: j.Runbook, Version: v.Version,
-		Release: &work.ReleaseRef{Version: v.Version, Manifest: v.Manifest, Signature: v.Signature, Path: "releases/" + v.Version}}, nil
+		Release: releases.RefOf(v)}, nil
 }

@@ -144,7 +144,7 @@ func TestUpgradeRefused(t *testing.T) {
 		"nonsense":       {func(h *wire.Hello) { h.Updates = "always" }, "", "update_unsupported", "part of another program"},
 		"too old":        {func(h *wire.Hello) { h.Capability = 2 }, "", "update_unsupported", "cannot update itself yet"},
 		"unknown":        {func(*wire.Hello) {}, "1.9.0", "release_not_found", "1.9.0"},
-		"withdrawn":      {func(*wire.Hello) {}, "1.1.5", "release_not_published", "is withdrawn"},
+		"withdrawn":      {func(*wire.Hello) {}, "1.1.5", "release_withdrawn", "was withdrawn"},
 		"no version":     {func(*wire.Hello) {}, "newest", "release_version", "newest"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestWithdrawnWhileItWaits(t *testing.T) {
 		return err
 	}))
 	f.send(&wire.Accept{Ref: o.Ref})
-	if j := s.until(jobs[0].ID, work.Failed); j.Failure.Code != "release_not_published" {
+	if j := s.until(jobs[0].ID, work.Failed); j.Failure.Code != "release_withdrawn" {
 		t.Errorf("it failed with %+v", j.Failure)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"legwork/internal/catalog"
-	"legwork/internal/fault"
 	"legwork/internal/release"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -24,19 +23,6 @@ func (n newest) follows(version string) string {
 		return candidate
 	}
 	return stable
-}
-
-// publishedRelease gives a release that is published. Its faults are "release_not_found" and "release_withdrawn".
-func publishedRelease(tx *store.Tx, version string) (store.Release, error) {
-	canonical, err := release.Canonical(version)
-	if err != nil {
-		return store.Release{}, err
-	}
-	v, err := tx.Release(canonical)
-	if err == nil && v.State != store.ReleasePublished {
-		err = fault.New(fault.Conflict, "release_not_published", "release %s is %s", canonical, v.State).WithHint("see: legwork release list")
-	}
-	return v, err
 }
 
 // sole gives the version that stands for a Runner: the oldest release among its Instances that are online, of all that are known if none is.

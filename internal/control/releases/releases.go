@@ -271,7 +271,7 @@ func (r *Releases) delete(ctx context.Context, keys []string) (err error) {
 // find reads a release by its version as people write it, or the newest stable one.
 func (r *Releases) find(ctx context.Context, version string) (kept store.Release, m release.Manifest, err error) {
 	err = r.store.View(ctx, func(tx *store.Tx) error {
-		kept, err = r.In(tx, version)
+		kept, err = find(tx, version)
 		return err
 	})
 	if err == nil {
@@ -280,8 +280,8 @@ func (r *Releases) find(ctx context.Context, version string) (kept store.Release
 	return kept, m, unknown(err)
 }
 
-// In finds a release of any state within a transaction, by its version as people write it, or the newest stable one that is published.
-func (r *Releases) In(tx *store.Tx, version string) (store.Release, error) {
+// find finds a release of any state, by its version as people write it, or the newest stable one that is published.
+func find(tx *store.Tx, version string) (store.Release, error) {
 	if version == Latest || version == "" {
 		v, err := newest(tx, release.Stable)
 		if err == nil && v == "" {
@@ -302,16 +302,28 @@ func (r *Releases) In(tx *store.Tx, version string) (store.Release, error) {
 // Newest gives the newest version that is published in a channel, "" when there is none.
 func (r *Releases) Newest(tx *store.Tx, c release.Channel) (string, error) { return newest(tx, c) }
 
-// Ref gives a published release as an Instance gets it; empty or "latest": the newest stable one.
-func (r *Releases) Ref(tx *store.Tx, version string) (*work.ReleaseRef, error) {
-	kept, err := r.In(tx, version)
+// Published gives a release that is published, by its version as people write it; empty or "latest": the newest stable one. Its faults are
+// "release_not_found", also of a draft, and "release_withdrawn".
+func Published(tx *store.Tx, version string) (store.Release, error) {
+	kept, err := find(tx, version)
 	if err == nil && kept.State != store.ReleasePublished {
 		err = absent(kept)
 	}
+	return kept, unknown(err)
+}
+
+// RefOf gives a release as an Instance gets it.
+func RefOf(kept store.Release) *work.ReleaseRef {
+	return &work.ReleaseRef{Version: kept.Version, Manifest: kept.Manifest, Signature: kept.Signature, Path: "releases/" + kept.Version}
+}
+
+// Ref gives a published release as an Instance gets it, as Published finds it.
+func (r *Releases) Ref(tx *store.Tx, version string) (*work.ReleaseRef, error) {
+	kept, err := Published(tx, version)
 	if err != nil {
-		return nil, unknown(err)
+		return nil, err
 	}
-	return &work.ReleaseRef{Version: kept.Version, Manifest: kept.Manifest, Signature: kept.Signature, Path: "/releases/" + kept.Version}, nil
+	return RefOf(kept), nil
 }
 
 func absent(kept store.Release) error {

@@ -350,7 +350,7 @@ func TestWithdrawn(t *testing.T) {
 	w.needs(err, "release_withdrawn")
 	w.must(w.store.View(ctx, func(tx *store.Tx) error {
 		ref, err := w.Ref(tx, Latest)
-		if err != nil || ref.Version != "1.3.0" || ref.Path != "/releases/1.3.0" {
+		if err != nil || ref.Version != "1.3.0" || ref.Path != "releases/1.3.0" {
 			t.Errorf("latest is %+v, %v", ref, err)
 		}
 		_, err = w.Ref(tx, "1.4.0")
