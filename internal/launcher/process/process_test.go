@@ -22,6 +22,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/launcher"
 	"legwork/internal/launcher/launchertest"
+	"legwork/internal/process"
 	"legwork/internal/work"
 )
 
@@ -125,8 +126,11 @@ func (p *place) kill(t *testing.T, unit string) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
+		await(t, "the process is gone", func() bool { // its environment goes a moment before
+			_, err := process.Identify(pid)
+			return err != nil
+		})
 	}
-	await(t, "the process is gone", func() bool { return len(p.processes(t)[unit]) == 0 })
 }
 
 func await(t *testing.T, what string, is func() bool) {
