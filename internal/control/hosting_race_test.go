@@ -197,3 +197,46 @@ func TestFailureWithUnits(t *testing.T) {
 		t.Errorf("%d to %d launches were given up, %d failures counted", least, most, counted)
 	}
 }
+
+// TestRollOfDisabled: a roll of a Runner that is disabled meanwhile ends, and says so.
+func TestRollOfDisabled(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	c := s.hosted(nil)
+	c.deploy()
+	s.c.launchRelease = func(_ *store.Tx, version string) (*work.ReleaseRef, error) {
+		return &work.ReleaseRef{Version: version}, nil
+	}
+	c.mu.Lock()
+	c.broken = "2.0.0" // it never comes
+	c.mu.Unlock()
+	roll, err := s.c.hosting.Update(context.Background(), s.owner(), "edge", "2.0.0")
+	s.must(err)
+	eventually(t, "it is rolled", func() bool { return s.hostingState().RollJob == roll.ID })
+	s.must(s.store.Update(context.Background(), func(tx *store.Tx) error {
+		r, err := tx.Runner(s.org, "edge")
+		if err != nil {
+			return err
+		}
+		r.IsDisabled = true
+		return tx.PutRunner(&r)
+	}))
+	s.c.redeclared(s.org)
+	done := s.until(roll.ID, work.Failed)
+	if f := done.Failure; f.Code != "roll_stopped" || !strings.Contains(f.Message, "was disabled") {
+		t.Errorf("it failed with %+v", f)
+	}
+	if state := s.hostingState(); state.RollJob != "" || state.Version != "" {
+		t.Errorf("its hosting says %+v", state)
+	}
+}
+
+// TestDeployAtMax: a deploy of a Runner that has as many Instances as it may have starts no further one.
+func TestDeployAtMax(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	c := s.hosted(func(h *catalog.Hosting) { h.Max = 1 })
+	c.deploy()
+	c.deploy()
+	if n := c.made(); len(n) != 1 {
+		t.Errorf("%v were made, of one that may be", n)
+	}
+}

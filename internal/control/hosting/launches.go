@@ -182,6 +182,7 @@ func (h *Hosting) tell(launchID, runnerID, instanceID string) {
 	last, now := h.told[launchID], time.Now()
 	due := now.Sub(last) > leaveEvery
 	if due {
+		maps.DeleteFunc(h.told, func(_ string, at time.Time) bool { return now.Sub(at) > leaveEvery }) // it may be told again then
 		h.told[launchID] = now
 	}
 	h.mu.Unlock()
@@ -192,9 +193,7 @@ func (h *Hosting) tell(launchID, runnerID, instanceID string) {
 
 // remind tells those again that are to end and are still there: they may not have heard it.
 func (h *Hosting) remind(f *fleet) {
-	open := map[string]bool{}
 	for _, o := range f.open {
-		open[o.ID] = true
 		if o.State == store.LaunchDraining && o.instance.Connected && !o.instance.Leaving {
 			h.tell(o.ID, f.runner.ID, o.instance.ID)
 		}

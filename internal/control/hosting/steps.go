@@ -84,6 +84,9 @@ func (p *step) online() error {
 	if err != nil {
 		return err
 	}
+	if len(all) == 0 && p.job.Action == work.Deploy {
+		return p.onlineAlready()
+	}
 	if err := p.do.Say(p.job, p.index, events(all, func(store.Launch) bool { return true }, time.Time{})); err != nil {
 		return err
 	}
@@ -100,6 +103,11 @@ func (p *step) online() error {
 		return p.finish(&work.Failure{Code: "launch_failed", Message: fmt.Sprintf("%s of %d did not come online: %s: %s", count(len(failed), "instance"), len(all), failed[0].Name, failed[0].EndedWhy),
 			Hint: "look at the process where it was started: its log says whether it could not reach the Server, or was refused"})
 	}
+	return p.deployed()
+}
+
+// deployed ends the Step, of a deploy or of a launch.
+func (p *step) deployed() error {
 	if p.job.Action == work.Deploy {
 		p.state.DeployedAt = p.tx.Now()
 		p.state.Failures, p.state.Failure = 0, ""
@@ -110,12 +118,36 @@ func (p *step) online() error {
 	return p.finish(nil)
 }
 
+// onlineAlready waits until one of the Instances is online that were there when the Runner was deployed, which had as many as it may have.
+func (p *step) onlineAlready() error {
+	open, err := p.tx.OpenLaunches(p.runner.OrganizationID, p.runner.ID)
+	if err != nil {
+		return err
+	}
+	starting := false
+	for _, l := range open {
+		if l.State == store.LaunchOnline {
+			return p.deployed()
+		}
+		starting = starting || l.State == store.LaunchStarting
+	}
+	if starting {
+		return nil
+	}
+	return p.finish(&work.Failure{Code: "launch_failed", Message: fmt.Sprintf("runner %s had as many instances as it may have, and none of them is online any more", p.runner.Name),
+		Hint: fmt.Sprintf("run it again: legwork runner deploy %s", p.runner.Name)})
+}
+
 // roll waits until one of the release is online and none of another one takes Jobs any more.
 func (p *step) roll() error {
 	if p.state.RollJob != p.job.ID {
 		return p.beginRoll()
 	}
 	all, err := p.ledger(p.state.RollSince)
+	if err != nil {
+		return err
+	}
+	stands, err := p.tx.RunnerState(p.runner.OrganizationID, p.runner.ID)
 	if err != nil {
 		return err
 	}
@@ -141,6 +173,10 @@ func (p *step) roll() error {
 			return err
 		}
 		return p.finish(nil)
+	case p.runner.IsDisabled:
+		return p.rollEnds(proven, "disabled")
+	case stands.Draining:
+		return p.rollEnds(proven, "drained")
 	case !proven && p.state.Failures >= rollTries:
 		return p.rollBack()
 	}
@@ -156,6 +192,21 @@ func (p *step) beginRoll() error {
 	p.state.Failures, p.state.Failure, p.state.FailedAt = 0, "", time.Time{}
 	p.h.wake()
 	return p.put()
+}
+
+// rollEnds ends a roll of a Runner for which nothing is launched any more. Once the release has shown that it works, the Runner keeps it.
+func (p *step) rollEnds(proven bool, became string) error {
+	version := p.state.Version
+	kept := "it keeps that release: what it launches later is of it"
+	if p.state.RollJob, p.state.RollSince = "", (time.Time{}); !proven {
+		goBack(&p.state)
+		kept = "it goes on with the release before"
+	}
+	if err := p.put(); err != nil {
+		return err
+	}
+	return p.finish(&work.Failure{Code: "roll_stopped", Message: fmt.Sprintf("runner %s was %s while it was taken to release %s; %s", p.runner.Name, became, version, kept),
+		Hint: fmt.Sprintf("when it works again, run: legwork runner update %s", p.runner.Name)})
 }
 
 // rollBack goes back to the release before.

@@ -17,13 +17,22 @@ func (h *Hosting) Deploy(ctx context.Context, actor catalog.Actor, runner string
 		if r.IsDisabled {
 			return nil, fault.New(fault.Conflict, "runner_disabled", "runner %s is disabled", r.Name).WithHint("run: legwork runner enable %s", r.Name)
 		}
+		if err := h.stands(tx, &state); err != nil {
+			return nil, err
+		}
 		j, s := h.task(r, work.Deploy, actor.Name, "")
 		j.Lane = jobLane(r.ID)
 		if err := do.Enqueue(j, s); err != nil {
 			return nil, err
 		}
-		if _, err := enter(tx, r, state.Version, j, 1, fmt.Sprintf("deployed by %s", actor.Name)); err != nil {
+		open, err := tx.OpenLaunches(r.OrganizationID, r.ID)
+		if err != nil {
 			return nil, err
+		}
+		if len(open) < r.Hosting.Filled().Max { // or what is online shows that it works
+			if _, err := enter(tx, r, state.Version, j, 1, fmt.Sprintf("deployed by %s", actor.Name)); err != nil {
+				return nil, err
+			}
 		}
 		state.LaunchedAt, state.Engines, state.Torn = tx.Now(), nil, false
 		return j, tx.PutHosting(r.OrganizationID, r.ID, state)
