@@ -119,10 +119,20 @@ func readEnviron(path string) map[string]string {
 	return env
 }
 
+// there waits for the process of a unit: on its way through the gate it has no environment for a moment.
+func (p *place) there(t *testing.T, unit string) (pids []int) {
+	t.Helper()
+	await(t, "the process is there", func() bool {
+		pids = p.processes(t)[unit]
+		return len(pids) > 0
+	})
+	return pids
+}
+
 // kill kills the process of a unit and returns when it is gone.
 func (p *place) kill(t *testing.T, unit string) {
 	t.Helper()
-	for _, pid := range p.processes(t)[unit] {
+	for _, pid := range p.there(t, unit) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +251,7 @@ func TestIdentity(t *testing.T) {
 	if _, err := p.open(t).Ensure(t.Context(), task); err != nil {
 		t.Fatal(err)
 	}
-	pid := p.processes(t)["cloud-00000001"][0]
+	pid := p.there(t, "cloud-00000001")[0]
 	if session, err := unix.Getsid(pid); err != nil || session != pid {
 		t.Fatalf("its session is %d, %v", session, err)
 	}
