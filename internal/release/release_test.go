@@ -295,6 +295,8 @@ func TestConsent(t *testing.T) {
 		{release.Patch, "1.4.0", "1.5.0", "more than a patch"}, {release.Patch, "1.4.0", "2.4.1", "more than a patch"},
 		{release.Minor, "1.4.0", "1.5.0", ""}, {release.Minor, "1.4.0", "1.4.1", ""}, {release.Minor, "1.4.0", "2.0.0", "first number"},
 		{release.Minor, "1.4.0", "1.3.9", "not newer"}, {release.Minor, "1.4.0", "1.4.0", "not newer"}, {release.Patch, "1.4.1", "1.4.0", "not newer"},
+		{release.Patch, "1.1.0", "1.1.1-rc.1", "is a candidate"}, {release.Minor, "1.1.0", "1.2.0-rc.1", "is a candidate"}, {release.Minor, "1.2.0-rc.1", "1.2.0-rc.2", ""},
+		{release.Patch, "1.2.0-rc.1", "1.2.0", ""},
 		{release.Minor, "unknown", "1.4.0", "no version"}, {release.Minor, "1.4.0", "latest", "no version"},
 		{release.Notify, "1.4.0", "1.4.1", "notify"}, {release.Off, "1.4.0", "1.4.1", "off"}, {"", "1.4.0", "1.4.1", "off"}, {"all", "1.4.0", "1.4.1", "off"},
 	} {

@@ -89,7 +89,7 @@ func Newer(to, from string) bool {
 }
 
 // Allows gives nil when the owner's consent lets a program go from one version to another, else a fault "update_refused" with the reason.
-// No consent lets it go to what is not newer: an old release with a known hole is signed, too.
+// No consent lets it go to what is not newer: an old release with a known hole is signed, too. Nor to a candidate, unless it is one itself.
 func (c Consent) Allows(from, to string) error {
 	refuse := func(hint, format string, args ...any) error {
 		return fault.New(fault.Forbidden, "update_refused", format, args...).WithHint("%s", hint)
@@ -111,6 +111,8 @@ func (c Consent) Allows(from, to string) error {
 		return refuse(raise, "from %s to %s is more than a patch, and updates is patch", vfrom, vto)
 	case c == Minor && vto.Major() != vfrom.Major():
 		return refuse(raise, "from %s to %s changes the first number, and updates is minor", vfrom, vto)
+	case (c == Patch || c == Minor) && vto.Prerelease() != "" && vfrom.Prerelease() == "":
+		return refuse(byHand, "%s is a candidate, and %s is a stable release: nobody is taken from one to the other", vto, vfrom)
 	case c == Patch, c == Minor:
 		return nil
 	case c == Notify:
