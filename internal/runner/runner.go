@@ -50,25 +50,26 @@ type Runner struct {
 	leave context.CancelFunc
 	tasks sync.WaitGroup
 
-	mu       sync.Mutex
-	jobs     map[wire.Ref]*job
-	reserved map[wire.Ref]time.Time  // accepted Offers, until when a place is kept for them
-	link     *link                   // the present Session, nil when there is none
-	draining bool                    // this process is to end
-	spent    bool                    // it was to take one Job, and has it
-	acked    bool                    // the Server knows one of these, and sends no further Job
-	asked    time.Time               // when it was told in the present Session
-	parted   time.Time               // when the last Session ended
-	full     bool                    // the last Heartbeat said that there is no room
-	stopRun  context.CancelCauseFunc // ends Run
-	hold     chan struct{}           // not nil while no other Session is to be opened; closed when one is again
-	replaced bool                    // another release's program lies in the place of this one
-	unproven bool                    // the program took the place of another one, and the Server has not taken it yet
-	pulse    chan struct{}           // holds one; asks for a Heartbeat at once
-	resting  bool                    // the Server wants it to take no Job
-	ending   work.CancelMode         // of CancelAll
-	changed  chan struct{}           // holds one; something of the above changed
-	tally    tally
+	mu        sync.Mutex
+	jobs      map[wire.Ref]*job
+	reserved  map[wire.Ref]time.Time  // accepted Offers, until when a place is kept for them
+	placeless map[wire.Ref]time.Time  // the same of those that take no place
+	link      *link                   // the present Session, nil when there is none
+	draining  bool                    // this process is to end
+	spent     bool                    // it was to take one Job, and has it
+	acked     bool                    // the Server knows one of these, and sends no further Job
+	asked     time.Time               // when it was told in the present Session
+	parted    time.Time               // when the last Session ended
+	full      bool                    // the last Heartbeat said that there is no room
+	stopRun   context.CancelCauseFunc // ends Run
+	hold      chan struct{}           // not nil while no other Session is to be opened; closed when one is again
+	replaced  bool                    // another release's program lies in the place of this one
+	unproven  bool                    // the program took the place of another one, and the Server has not taken it yet
+	pulse     chan struct{}           // holds one; asks for a Heartbeat at once
+	resting   bool                    // the Server wants it to take no Job
+	ending    work.CancelMode         // of CancelAll
+	changed   chan struct{}           // holds one; something of the above changed
+	tally     tally
 }
 
 // New makes a Runner. Nothing is touched before Run.
@@ -83,7 +84,7 @@ func New(cfg Config) *Runner {
 		cfg: cfg, began: began, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
 		approver: newApprover(cfg.Approval), tools: newTools(withUpdates(cfg.Engines, cfg.Updates), cfg.EnginePaths),
 		keeping: make(chan struct{}, 1), life: life, leave: leave,
-		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
+		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, placeless: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 	}
 }
 
