@@ -93,17 +93,29 @@ func (p *place) processes(t *testing.T) map[string][]int {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		env := readEnviron(entry)
-		if at := env["LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY"]; strings.HasPrefix(at, p.dir+"/") {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
-			if err != nil {
-				t.Fatal(err)
+		at := readEnviron(entry)["LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY"]
+		if at == "" { // on its way through the gate it has no environment for a moment, but is where it will be
+			in, err := os.Readlink(filepath.Join(filepath.Dir(entry), "cwd"))
+			if _, dead := process.Identify(pidOf(t, entry)); err == nil && dead == nil {
+				at = filepath.Join(in, workFolder)
 			}
+		}
+		if strings.HasPrefix(at, p.dir+"/") {
 			unit := filepath.Base(filepath.Dir(at))
-			found[unit] = append(found[unit], pid)
+			found[unit] = append(found[unit], pidOf(t, entry))
 		}
 	}
 	return found
+}
+
+// pidOf gives the process of a file below /proc.
+func pidOf(t *testing.T, path string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
 }
 
 func readEnviron(path string) map[string]string {
@@ -119,7 +131,7 @@ func readEnviron(path string) map[string]string {
 	return env
 }
 
-// there waits for the process of a unit: on its way through the gate it has no environment for a moment.
+// there waits for the process of a unit.
 func (p *place) there(t *testing.T, unit string) (pids []int) {
 	t.Helper()
 	await(t, "the process is there", func() bool {
@@ -189,7 +201,8 @@ func (p *place) bench() *launchertest.Bench {
 		},
 		End: p.kill,
 		Environ: func(t *testing.T, unit string) map[string]string {
-			pids := p.processes(t)[unit]
+			pids := p.there(t, unit)
+			await(t, "it has its environment", func() bool { return len(readEnviron("/proc/"+strconv.Itoa(pids[0])+"/environ")) > 1 })
 			if len(pids) != 1 {
 				t.Fatalf("%s has the processes %v", unit, pids)
 			}
