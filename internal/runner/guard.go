@@ -73,19 +73,24 @@ func (r *Runner) tryHere(ctx context.Context, file, version string, say func(str
 			WithHint("nothing was changed; the release may be for another processor, or the folder of the program forbids to execute").WithCause(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	group := &besideGroup{pid: cmd.Process.Pid}
+	go func() {
+		awaitEnd(cmd.Process.Pid)
+		group.end()
+		ended <- cmd.Wait()
+	}()
 	why := r.hear(ctx, hears, ended, version)
 	if why == nil {
 		_ = leave.Close()
 		select {
 		case <-ended:
 		case <-time.After(trialLeave):
-			endBeside(cmd.Process.Pid)
+			group.kill()
 			<-ended
 		}
 		return nil
 	}
-	endBeside(cmd.Process.Pid)
+	group.kill()
 	_ = leave.Close()
 	if !errors.Is(why, errTrialEnded) {
 		<-ended
@@ -101,6 +106,29 @@ func (r *Runner) tryHere(ctx context.Context, file, version string, say func(str
 		return f
 	}
 	return why
+}
+
+// besideGroup is the process group of a tried program. Once its leader is waited for, its number may be another's.
+type besideGroup struct {
+	mu   sync.Mutex
+	pid  int
+	over bool
+}
+
+func (g *besideGroup) kill() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.over {
+		endBeside(g.pid)
+	}
+}
+
+// end kills what the leader left, before somebody waits for it, and nothing after.
+func (g *besideGroup) end() {
+	g.kill()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
 }
 
 var errTrialEnded = errors.New("the tried program ended")

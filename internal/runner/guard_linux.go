@@ -1,6 +1,11 @@
 package runner
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // canReplace tells whether the file of a program that runs can be replaced here, and the process go on as it.
 const canReplace = true
@@ -13,3 +18,9 @@ func besideAttr() *syscall.SysProcAttr {
 
 // endBeside kills a program that was started with besideAttr, and what it started itself.
 func endBeside(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+// awaitEnd waits until a child has ended, and leaves it to be waited for.
+func awaitEnd(pid int) {
+	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+}

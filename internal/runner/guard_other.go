@@ -10,3 +10,5 @@ const canReplace = false
 func besideAttr() *syscall.SysProcAttr { return nil }
 
 func endBeside(int) {}
+
+func awaitEnd(int) {}

@@ -344,6 +344,23 @@ func TestUpdateRollsBack(t *testing.T) {
 	}
 }
 
+// TestUpdateLeavesNothingOfATrial tries a program that ends and leaves a process of its own: that goes, too.
+func TestUpdateLeavesNothingOfATrial(t *testing.T) {
+	u := newUpdated(t, release.Minor)
+	u.start()
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	u.install(u.offers("1.2.0", fmt.Sprintf("#!/bin/sh\nsleep 600 >/dev/null 2>&1 3>&- &\necho $! > %s\nexit 3\n", pidFile)))
+	if r := u.s.result(updateRef, 0); r.Status != work.StepFailed || r.Failure.Code != rolledBack {
+		t.Fatalf("the update ended with %+v %+v", r, r.Failure)
+	}
+	data, err := os.ReadFile(pidFile)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || pid == 0 {
+		t.Fatalf("%q %v", data, err)
+	}
+	eventually(t, "what the program began is gone", func() bool { return gone(pid) })
+}
+
 // TestUpdateOutlivesItsGuard kills the Runner while another program is tried. What is there starts as it was, and says what became of the
 // update; the tried program does not outlive its guard.
 func TestUpdateOutlivesItsGuard(t *testing.T) {
