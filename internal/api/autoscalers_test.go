@@ -26,7 +26,7 @@ func fiveHundred(context.Context) ([]control.Demand, error) {
 	var all []control.Demand
 	for i := range 500 {
 		d := control.Demand{Waiting: 3, Running: 2, Oldest: 1500 * time.Millisecond, WaitP50: time.Second, WaitP95: 2 * time.Second, Instances: 4, Idle: 1, Busy: 3, Draining: 5, Starting: 6, Desired: 7}
-		d.Runner = catalog.Runner{Identity: catalog.Identity{OrganizationID: fmt.Sprint("org-", i%2)}, RunnerSpec: catalog.RunnerSpec{Name: fmt.Sprint("edge-", i/2)}}
+		d.Runner = catalog.Runner{Identity: catalog.Identity{OrganizationID: fmt.Sprint("org-", i%2)}, RunnerSpec: catalog.RunnerSpec{Name: fmt.Sprint("edge-", i/2), Labels: map[string]string{"half": fmt.Sprint(i / 250)}}}
 		all = append(all, d)
 	}
 	return all, nil
@@ -66,6 +66,10 @@ func TestMetricsOfRunners(t *testing.T) {
 		`legwork_runner_instances{organization_id="org-1",runner="edge-7",state="draining"} 5`,
 		`legwork_runner_instances{organization_id="org-1",runner="edge-7",state="starting"} 6`,
 		`legwork_runner_instances_desired{organization_id="org-1",runner="edge-7"} 7`,
+		`legwork_label_jobs_waiting{label="half",organization_id="org-1",value="0"} 375`,
+		`legwork_label_jobs_running{label="half",organization_id="org-1",value="1"} 250`,
+		`legwork_label_oldest_wait_seconds{label="half",organization_id="org-1",value="1"} 1.5`,
+		`legwork_label_instances{label="half",organization_id="org-1",state="busy",value="0"} 375`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s", line)

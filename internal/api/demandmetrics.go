@@ -1,8 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +30,64 @@ var (
 	runnerDesired   = prometheus.NewDesc("legwork_runner_instances_desired", "Instances of a Runner that should be there: of a hosted one by its limits, else those that its Jobs want.", runnerLabels, nil)
 	runnerMetrics   = []*prometheus.Desc{runnerWaiting, runnerRunning, runnerOldest, runnerWait, runnerInstances, runnerDesired}
 )
+
+// labelsMost bounds the labels of Runners, with their values, that are told of: the first by name.
+const labelsMost = 500
+
+// ofLabel are the labels of the figures of all Runners whose records have a label.
+var ofLabel = []string{"label", "value", "organization_id"}
+
+var (
+	labelWaiting   = prometheus.NewDesc("legwork_label_jobs_waiting", "Jobs of Runners with a label that wait for nothing but an Instance; one that several Runners could take counts once.", ofLabel, nil)
+	labelRunning   = prometheus.NewDesc("legwork_label_jobs_running", "Jobs that hold a place of Runners with a label.", ofLabel, nil)
+	labelOldest    = prometheus.NewDesc("legwork_label_oldest_wait_seconds", "How long the first of the waiting Jobs of Runners with a label does.", ofLabel, nil)
+	labelInstances = prometheus.NewDesc("legwork_label_instances", "Instances of Runners with a label by state: idle, busy, draining, starting.", append(ofLabel[:3:3], "state"), nil)
+	labelMetrics   = []*prometheus.Desc{labelWaiting, labelRunning, labelOldest, labelInstances}
+)
+
+// label is one that records of Runners have, in their Organization.
+type label struct{ org, key, value string }
+
+// byLabel adds up the demand of Runners with the same label: each Job counts for one Runner alone.
+func byLabel(all []control.Demand) map[label]control.Demand {
+	sums := map[label]control.Demand{}
+	for _, d := range all {
+		for key, value := range d.Runner.Labels {
+			l := label{d.Runner.OrganizationID, key, value}
+			s := sums[l]
+			s.Waiting, s.Running, s.Oldest = s.Waiting+d.Waiting, s.Running+d.Running, max(s.Oldest, d.Oldest)
+			s.Idle, s.Busy, s.Draining, s.Starting = s.Idle+d.Idle, s.Busy+d.Busy, s.Draining+d.Draining, s.Starting+d.Starting
+			sums[l] = s
+		}
+	}
+	return sums
+}
+
+// collectLabels shows what Runners of the same label want together.
+func collectLabels(ch chan<- prometheus.Metric, all []control.Demand) {
+	sums := byLabel(all)
+	labels := slices.SortedFunc(maps.Keys(sums), func(a, b label) int {
+		return cmp.Or(cmp.Compare(a.org, b.org), cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value))
+	})
+	for _, l := range labels[:min(len(labels), labelsMost)] {
+		gauge := func(desc *prometheus.Desc, v float64, more ...string) {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, append([]string{l.key, l.value, l.org}, more...)...)
+		}
+		d := sums[l]
+		gauge(labelWaiting, float64(d.Waiting))
+		gauge(labelRunning, float64(d.Running))
+		gauge(labelOldest, d.Oldest.Seconds())
+		instances(gauge, labelInstances, d)
+	}
+}
+
+// instances shows how many Instances are in which state.
+func instances(gauge func(*prometheus.Desc, float64, ...string), desc *prometheus.Desc, d control.Demand) {
+	gauge(desc, float64(d.Idle), "idle")
+	gauge(desc, float64(d.Busy), "busy")
+	gauge(desc, float64(d.Draining), "draining")
+	gauge(desc, float64(d.Starting), "starting")
+}
 
 // demands keeps the demand of every Runner for demandAge.
 type demands struct {
@@ -61,17 +122,19 @@ type demandCollector struct {
 
 // Describe is part of prometheus.Collector.
 func (c demandCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range runnerMetrics {
+	for _, desc := range slices.Concat(runnerMetrics, labelMetrics) {
 		ch <- desc
 	}
 }
 
 // Collect is part of prometheus.Collector.
 func (c demandCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, d := range c.demands.get(c.ctx) {
-		if c.org != "" && d.Runner.OrganizationID != c.org {
-			continue
-		}
+	all := c.demands.get(c.ctx)
+	if c.org != "" {
+		all = slices.DeleteFunc(slices.Clone(all), func(d control.Demand) bool { return d.Runner.OrganizationID != c.org })
+	}
+	collectLabels(ch, all)
+	for _, d := range all {
 		gauge := func(desc *prometheus.Desc, v float64, more ...string) {
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, append([]string{d.Runner.Name, d.Runner.OrganizationID}, more...)...)
 		}
@@ -80,10 +143,7 @@ func (c demandCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(runnerOldest, d.Oldest.Seconds())
 		gauge(runnerWait, d.WaitP50.Seconds(), "0.5")
 		gauge(runnerWait, d.WaitP95.Seconds(), "0.95")
-		gauge(runnerInstances, float64(d.Idle), "idle")
-		gauge(runnerInstances, float64(d.Busy), "busy")
-		gauge(runnerInstances, float64(d.Draining), "draining")
-		gauge(runnerInstances, float64(d.Starting), "starting")
+		instances(gauge, runnerInstances, d)
 		gauge(runnerDesired, float64(d.Desired))
 	}
 }
