@@ -567,6 +567,15 @@ func TestDeclaredIsEnough(t *testing.T) {
 	}
 }
 
+// TestLauncherIsMissed: a Runner Job says whose Instance it waits for.
+func TestLauncherIsMissed(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{Name: "edge", AllowMultipleInstances: true, Lifetime: catalog.Ephemeral, Hosting: &catalog.Hosting{Launcher: catalog.LaunchProcess}})
+	j, err := s.c.DeployRunner(context.Background(), s.owner(), r.Name)
+	s.must(err)
+	eventually(t, "it says so", func() bool { return strings.Contains(s.job(j.ID).Wait.Text, "the Server's own runner") })
+}
+
 // TestSelfHostedGoesFirst: nothing is launched for a Job that a self-hosted Instance can take.
 func TestSelfHostedGoesFirst(t *testing.T) {
 	s := newWorld(t).serve(Limits{})

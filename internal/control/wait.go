@@ -122,6 +122,10 @@ func (f *fleet) mayMatch(b *bucket, r catalog.Runner) bool {
 func unassigned(f *fleet, b *bucket, e *entry) string {
 	stack, _, _ := strings.Cut(e.module, "/")
 	switch {
+	case b.task && b.need.Runner == catalog.LocalRunner:
+		return "the Server's own runner, which does this, is not there yet: the Server's log says why, should it not come"
+	case b.task:
+		return fmt.Sprintf("there is no runner %s, which is to do this: name another one, or create it", b.need.Runner)
 	case e.moduleID == "" && b.runnerID != "" && len(f.runnersFor(b)) > 0:
 		return fmt.Sprintf("runner %s is not assigned to the whole of stack %s: %s", b.need.Runner, stack, howToAssign(b.need.Runner, stack))
 	case e.moduleID == "" && b.runnerID == "":
