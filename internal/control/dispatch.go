@@ -110,7 +110,10 @@ func (l *lineups) Pop() any {
 // match makes the Offers of a pass: Job by Job in the order of their ranks, whatever their needs are.
 func (q *queue) match(now time.Time) {
 	var line lineups
-	q.rooms = map[string]int{}
+	q.rooms, q.asked = map[string]int{}, map[string]bool{}
+	for _, o := range q.offers {
+		q.asked[o.lane] = true
+	}
 	for _, b := range q.buckets {
 		if l := q.suitable(b); l.places > 0 {
 			line = append(line, l)
@@ -195,8 +198,8 @@ func round(all []*suited, start int) iter.Seq2[*suited, *session] {
 
 // offer asks Instances for one Job, if it can run now, and tells how many.
 func (q *queue) offer(l *lineup, e *entry, now time.Time) int {
-	if q.offers[e.id] != nil || (e.upstreams && !e.ready) {
-		return 0
+	if q.asked[e.lane] || (e.upstreams && !e.ready) {
+		return 0 // the Jobs of a Module are asked about one after another, or a later one could be quicker to be accepted
 	}
 	if holder, busy := q.busy[e.lane]; busy && holder.jobID != e.id {
 		return 0
@@ -214,14 +217,14 @@ func (q *queue) offer(l *lineup, e *entry, now time.Time) int {
 		selection = catalog.LeastLoaded
 	}
 	chosen := work.Select(selection, candidates, rand.IntN)
-	o := &offer{attempt: e.attempt + 1, at: now, until: now.Add(q.c.limits.OfferTime), to: map[*session]bool{}}
+	o := &offer{lane: e.lane, attempt: e.attempt + 1, at: now, until: now.Add(q.c.limits.OfferTime), to: map[*session]bool{}}
 	for _, c := range chosen {
 		s := at[c.InstanceID]
 		o.to[s] = true
 		s.offered[e.id] = true
 		s.send(&wire.Offer{Ref: wire.Ref{Job: e.id, Attempt: o.attempt}, Engine: string(e.bucket.need.Engine), Module: e.module})
 	}
-	q.offers[e.id] = o
+	q.offers[e.id], q.asked[e.lane] = o, true
 	for runner := range o.runners() {
 		if !e.task {
 			q.rooms[runner]--

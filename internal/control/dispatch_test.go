@@ -65,6 +65,31 @@ func TestOneJobAtATimePerModule(t *testing.T) {
 	}
 }
 
+// TestJobsOfAModuleAreOfferedInOrder: a later Job of a Module is not offered beside the first, whose claim it could forestall.
+func TestJobsOfAModuleAreOfferedInOrder(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.declare(s.owner(), chainText)
+	f := s.fake(r, "a")
+	f.hello.Capacity = 5
+	f.online(s)
+	plan := s.submit("prod/net/base", work.Plan)
+	offered := expect[*wire.Offer](f)
+	destroy := s.submit("prod/net/base", work.Destroy)
+	for round := range 2 {
+		s.c.queue.pass(context.Background(), time.Now())
+		s.c.queue.pass(context.Background(), time.Now().Add(time.Duration(round+1)*2*s.c.limits.OfferTime)) // nobody answered
+		if offered = expect[*wire.Offer](f); offered.Job != plan.ID {
+			t.Fatalf("offered: %+v", offered)
+		}
+	}
+	f.send(&wire.Accept{Ref: offered.Ref})
+	if step := expect[*wire.RunStep](f); step.Job != plan.ID {
+		t.Fatalf("got: %+v", step.Ref)
+	}
+	eventually(t, "the second waits", func() bool { return s.job(destroy.ID).Wait.Code == work.WaitModuleBusy })
+}
+
 func TestReasonsToWait(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
 	r := s.runner(s.owner(), catalog.RunnerSpec{})

@@ -30,6 +30,7 @@ type queue struct {
 	buckets map[string]*bucket           // by what the Jobs need
 	blocked map[string]map[string]*entry // "organization/module path" -> those that wait for an output of it
 	offers  map[string]*offer            // by Job
+	asked   map[string]bool              // lanes of which a Job is offered, in this pass
 	busy    map[string]busyModule        // by lane, which is the Module where there is one
 	seen    map[string]sighting          // by Job
 	local   map[string][]*session        // by Runner
@@ -82,6 +83,7 @@ type bucket struct {
 
 // offer is a Job that Instances were asked about.
 type offer struct {
+	lane     string // of the Job
 	attempt  int
 	at       time.Time
 	until    time.Time
