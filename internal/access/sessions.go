@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -78,6 +79,18 @@ type LoggedInEvent struct {
 	Address string `json:"address"`
 }
 
+// LoginRefusedEvent is the data of the event "user.login_refused", whose subject is the user, if there is one of that name.
+type LoginRefusedEvent struct {
+	User    string `json:"user"` // its name; what was typed is not kept where it is nobody's: people type passwords there
+	Address string `json:"address"`
+}
+
+// Whom a log in is noted for that was no known user's.
+const (
+	unknownUser = "(unknown)"
+	tokenUser   = "(token)"
+)
+
 func tooManyLogins() *fault.Fault {
 	return fault.New(fault.RateLimited, "too_many_attempts", "too many attempts to log in").WithHint("wait a minute and try again")
 }
@@ -108,7 +121,7 @@ func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie
 		return "", err
 	case !right:
 		a.log.Warn("log in refused", "user", l.Name, "address", l.Address)
-		return "", wrong
+		return "", cmp.Or[error](a.noteRefused(ctx, u, unknownUser, l.Address), wrong)
 	}
 	by := catalog.Actor{OrganizationID: u.OrganizationID, ID: u.ID, Name: u.Name}
 	return a.openSession(ctx, by, l.Address, func(tx *store.Tx, s *store.WebSession) error {
@@ -190,8 +203,7 @@ func networkOf(address string) string {
 
 // LoginWithToken opens a Web session for who has a bearer token, such as the admin's. It ends with that token.
 func (a *Access) LoginWithToken(ctx context.Context, token, address string) (cookie string, err error) {
-	const name = "(token)"
-	try, err := a.people.attempt(name+networkOf(address), address, a.now())
+	try, err := a.people.attempt(tokenUser+networkOf(address), address, a.now())
 	if err != nil {
 		return "", err
 	}
@@ -210,6 +222,7 @@ func (a *Access) LoginWithToken(ctx context.Context, token, address string) (coo
 	if err != nil {
 		if fault.Is(err, fault.Unauthenticated) {
 			a.log.Warn("log in with a token refused", "address", address)
+			err = cmp.Or(a.noteRefused(ctx, store.User{}, tokenUser, address), err)
 		}
 		return "", err
 	}
@@ -217,6 +230,23 @@ func (a *Access) LoginWithToken(ctx context.Context, token, address string) (coo
 		credential, _, err := tx.CredentialByHash(string(BearerToken), hash)
 		s.CredentialID = credential.ID
 		return err
+	})
+}
+
+// noteRefused leaves an event of a log in that failed, in the Organization "default" where it was no known user's: the same work, so that
+// the time that it takes tells nobody whether there is such a user.
+func (a *Access) noteRefused(ctx context.Context, u store.User, otherwise, address string) error {
+	data, err := json.Marshal(LoginRefusedEvent{User: cmp.Or(u.Name, otherwise), Address: address})
+	if err != nil {
+		return err
+	}
+	return a.store.Update(ctx, func(tx *store.Tx) error {
+		o, err := tx.OrganizationByName(DefaultOrganization)
+		if err != nil {
+			return err
+		}
+		tx.Sign(catalog.Actor{Name: "(nobody)", Address: address}, "user.login_refused")
+		return tx.AppendEvent(store.Event{OrganizationID: cmp.Or(u.OrganizationID, o.ID), Kind: "user.login_refused", Subject: u.ID, Data: data})
 	})
 }
 

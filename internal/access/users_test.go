@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -326,5 +327,42 @@ func TestFewWaitForAHash(t *testing.T) {
 	}
 	if err := h.run(context.Background(), func() {}); err != nil {
 		t.Errorf("once there is room: %v", err)
+	}
+}
+
+// TestRefusedLoginsAreNoted: whoever reads the audit sees that somebody tries, and from where; never what was typed.
+func TestRefusedLoginsAreNoted(t *testing.T) {
+	dir, ctx, st := t.TempDir(), context.Background(), openStore(t)
+	a := open(t, st, dir)
+	owner := admin(t, a, dir)
+	newUser(t, a, owner, "ann", catalog.RoleOperator)
+	for _, name := range []string{"ann", "hunter2-typed-in-the-wrong-field"} {
+		if _, err := a.LoginWithPassword(ctx, PasswordLogin{Name: name, Password: "hunter2", Address: "192.0.2.9"}); codeOf(err) != "login_wrong" {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.LoginWithToken(ctx, "hunter2", "192.0.2.10"); !fault.Is(err, fault.Unauthenticated) {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := st.View(ctx, func(tx *store.Tx) error {
+		entries, err := tx.Audit(owner.OrganizationID, store.AuditFilter{Action: "user.login_refused"})
+		for _, e := range entries {
+			got = append(got, e.Actor+" "+e.Address+" "+string(e.Data))
+			if known := strings.Contains(string(e.Data), "ann"); known != (e.Subject != "") {
+				t.Errorf("subject: %+v", e)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`(nobody) 192.0.2.10 {"user":"(token)","address":"192.0.2.10"}`,
+		`(nobody) 192.0.2.9 {"user":"(unknown)","address":"192.0.2.9"}`,
+		`(nobody) 192.0.2.9 {"user":"ann","address":"192.0.2.9"}`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s", strings.Join(got, "\n"))
 	}
 }

@@ -47,7 +47,9 @@ type auditKind struct{ action, title string }
 var auditKinds = []auditKind{
 	{"", "All"}, {"job", "Jobs"}, {"manifest", "Manifests"}, {"runner", "Runners"}, {"instance", "Instances"}, {"assignment", "Assignments"},
 	{"outputs", "Outputs"}, {"user", "Users"}, {"principal", "Principals"}, {"credential", "Credentials"},
-	{"registration_token", "Registration tokens"}, {"webhook", "Webhooks"}, {"maintenance", "Maintenance"}, {"audit", "Audit"},
+	{"registration_token", "Registration tokens"}, {"secret", "Secrets"}, {"cloud_identity", "Cloud identities"}, {"release", "Releases"},
+	{"stack", "Stacks"}, {"namespace", "Namespaces"}, {"module", "Modules"}, {"runbook", "Runbooks"}, {"node", "Nodes"}, {"node_source", "Node sources"},
+	{"webhook", "Webhooks"}, {"maintenance", "Maintenance"}, {"audit", "Audit"},
 }
 
 type auditTime struct {
