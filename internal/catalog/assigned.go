@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -26,6 +27,11 @@ func (a Assignment) covers(m Module) bool {
 		return a.NamespaceID == m.NamespaceID
 	}
 	return a.StackID != "" && a.StackID == m.StackID
+}
+
+// HowToAssign is the hint that gives a Runner, by name, to a Stack, Namespace or Module, by its path.
+func HowToAssign(runner, scope string) string {
+	return fmt.Sprintf("run: legwork assignment create %s %s", runner, scope)
 }
 
 // MatchesLabels tells whether have holds every label of want. Nothing wanted matches everything.

@@ -1,5 +1,11 @@
 package catalog
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 // Matches tells whether the labels of an Instance of a Runner are those that are wanted: its own, and those of the Runner's record where
 // it says nothing.
 func (r Runner) Matches(want, own map[string]string) bool {
@@ -13,4 +19,13 @@ func (r Runner) Matches(want, own map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// LabelText writes labels as a person would: "region=eu, tier=prod".
+func LabelText(labels map[string]string) string {
+	parts := make([]string, 0, len(labels))
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, k+"="+labels[k])
+	}
+	return strings.Join(parts, ", ")
 }

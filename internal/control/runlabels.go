@@ -48,11 +48,11 @@ func labelsFit(tx *store.Tx, stack catalog.Stack, known *stackNodes, p *runbook.
 		}
 		elsewhere = append(elsewhere, r.Name)
 	}
-	f := fault.New(fault.Conflict, "runner_missing", "no runner with the labels %s is assigned to the whole of stack %s", labelText(labels), stack.Name)
+	f := fault.New(fault.Conflict, "runner_missing", "no runner with the labels %s is assigned to the whole of stack %s", catalog.LabelText(labels), stack.Name)
 	if len(elsewhere) == 0 {
-		return f.WithHint("no runner has these labels: give them to one, then %s", howToAssign("RUNNER", stack.Name))
+		return f.WithHint("no runner has these labels: give them to one, then %s", catalog.HowToAssign("RUNNER", stack.Name))
 	}
-	return f.WithHint("%s", howToAssign(elsewhere[0], stack.Name))
+	return f.WithHint("%s", catalog.HowToAssign(elsewhere[0], stack.Name))
 }
 
 // noticeParts gives a Runbook Job under way with what its Parts wait for as its notice, where it has none. It is told when the Job is read, as nothing is to be

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -142,13 +141,9 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 		Wait:  work.Wait{Code: work.WaitDispatch, Text: "looking for an instance"},
 	}
 	if path != "" {
-		sub.job.Wait = waitForModule(path)
+		sub.job.Wait = work.WaitForOutput(path)
 	}
 	return sub, nil
-}
-
-func waitForModule(path string) work.Wait {
-	return work.Wait{Code: work.WaitForModule, Text: fmt.Sprintf("waiting for an output of %s", path)}
 }
 
 // limitsOf fills in the Server's defaults.
@@ -230,25 +225,14 @@ func suiting(tx *store.Tx, m catalog.Module, runners []catalog.Runner) (suits []
 // notAssigned is the code of a Module that no Runner may take.
 const notAssigned = "module_not_assigned"
 
-func howToAssign(runner, module string) string {
-	return fmt.Sprintf("run: legwork assignment create %s %s", runner, module)
-}
+func howToAssign(runner, module string) string { return catalog.HowToAssign(runner, module) }
 
 func noRunner(m catalog.Module) error {
 	f := fault.New(fault.Conflict, notAssigned, "module %s names no runner, and none is assigned to it", m.Path())
 	if len(m.RunnerLabels) > 0 {
-		f = fault.New(fault.Conflict, notAssigned, "no runner with the labels %s is assigned to module %s", labelText(m.RunnerLabels), m.Path())
+		f = fault.New(fault.Conflict, notAssigned, "no runner with the labels %s is assigned to module %s", catalog.LabelText(m.RunnerLabels), m.Path())
 	}
 	return f.WithHint("%s", howToAssign("RUNNER", m.Path()))
-}
-
-// labelText writes labels as a person would: "region=eu, tier=prod".
-func labelText(labels map[string]string) string {
-	parts := make([]string, 0, len(labels))
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, k+"="+labels[k])
-	}
-	return strings.Join(parts, ", ")
 }
 
 // namedMost bounds the Runners that a sentence names.

@@ -93,7 +93,7 @@ func (q *queue) entryReason(f *fleet, b *bucket, e *entry, now time.Time) (work.
 		return work.Wait{Code: work.WaitModuleBusy, Text: fmt.Sprintf("job #%d of the same module is under way", holder.number)}, true
 	}
 	if e.waitsFor != "" {
-		return waitForModule(e.waitsFor), true
+		return work.WaitForOutput(e.waitsFor), true
 	}
 	if len(f.candidates(b, e)) == 0 {
 		return work.Wait{Code: work.WaitNoAssignment, Text: unassigned(f, b, e)}, true
@@ -127,17 +127,17 @@ func unassigned(f *fleet, b *bucket, e *entry) string {
 	case b.task:
 		return fmt.Sprintf("there is no runner %s, which is to do this: name another one, or create it", b.need.Runner)
 	case e.moduleID == "" && b.runnerID != "" && len(f.runnersFor(b)) > 0:
-		return fmt.Sprintf("runner %s is not assigned to the whole of stack %s: %s", b.need.Runner, stack, howToAssign(b.need.Runner, stack))
+		return fmt.Sprintf("runner %s is not assigned to the whole of stack %s: %s", b.need.Runner, stack, catalog.HowToAssign(b.need.Runner, stack))
 	case e.moduleID == "" && b.runnerID == "":
-		return fmt.Sprintf("no suitable runner is assigned to the whole of stack %s: %s", stack, howToAssign("RUNNER", stack))
+		return fmt.Sprintf("no suitable runner is assigned to the whole of stack %s: %s", stack, catalog.HowToAssign("RUNNER", stack))
 	case b.runnerID != "" && len(f.runnersFor(b)) == 0:
 		return fmt.Sprintf("runner %s is not there any more: cancel the job, and submit it anew", b.need.Runner)
 	case b.runnerID != "":
-		return fmt.Sprintf("runner %s is not assigned to module %s: %s", b.need.Runner, e.module, howToAssign(b.need.Runner, e.module))
+		return fmt.Sprintf("runner %s is not assigned to module %s: %s", b.need.Runner, e.module, catalog.HowToAssign(b.need.Runner, e.module))
 	case len(b.labels) > 0:
-		return fmt.Sprintf("no runner with the labels %s is assigned to module %s: %s", labelText(b.labels), e.module, howToAssign("RUNNER", e.module))
+		return fmt.Sprintf("no runner with the labels %s is assigned to module %s: %s", catalog.LabelText(b.labels), e.module, catalog.HowToAssign("RUNNER", e.module))
 	}
-	return fmt.Sprintf("no runner is assigned to module %s: %s", e.module, howToAssign("RUNNER", e.module))
+	return fmt.Sprintf("no runner is assigned to module %s: %s", e.module, catalog.HowToAssign("RUNNER", e.module))
 }
 
 // commonReason is what keeps all Jobs waiting that have the same needs and the same Runners. known holds those that were asked for before.
@@ -168,7 +168,7 @@ func (q *queue) runnersReason(f *fleet, b *bucket, runners []catalog.Runner) (wo
 	need := b.need
 	switch {
 	case need.Runner == "" && len(b.labels) > 0:
-		need.Kind = "with the labels " + labelText(b.labels)
+		need.Kind = "with the labels " + catalog.LabelText(b.labels)
 	case need.Runner == "":
 		need.Kind = "that is assigned"
 	}

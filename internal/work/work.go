@@ -259,6 +259,11 @@ type Wait struct {
 	Text string   `json:"text"`
 }
 
+// WaitForOutput is the Wait of a Job that takes an output of a Module, by its path, which is about to make it.
+func WaitForOutput(path string) Wait {
+	return Wait{Code: WaitForModule, Text: "waiting for an output of " + path}
+}
+
 // Limits are the bounds of one Job, with every default filled in.
 type Limits struct {
 	MaxAttempts    int           `json:"max_attempts"`
