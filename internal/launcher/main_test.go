@@ -266,6 +266,36 @@ func TestTidy(t *testing.T) {
 	}
 }
 
+// TestOldTidy: a tidy that hung, lost its Lease and wakes later ends what was left when it was asked for, and nothing that was launched since.
+func TestOldTidy(t *testing.T) {
+	asked := time.Date(2026, 3, 1, 12, 0, 0, 5e8, time.UTC)
+	before, same, since := UnitName("cloud", asked.Add(-time.Hour)), UnitName("cloud", asked), UnitName("cloud", asked.Add(time.Second))
+	f := &fake{running: []string{before, same, since, "cloud-1f2e3d4c", "cloud-"}}
+	s := spec(catalog.Hosting{})
+	s.Task.Units, s.Task.Asked = nil, asked
+	result, said := performed(t, f, work.StepTidy, s)
+	if result.Status != work.StepSucceeded || !slices.Equal(f.running, []string{since}) || !strings.Contains(said, since+" was launched after") {
+		t.Fatalf("%q are left of %q: %+v, %s", f.running, []string{before, same, since}, result, said)
+	}
+	f.running, s.Task.Asked = []string{since}, time.Time{} // as an older Server asks
+	if performed(t, f, work.StepTidy, s); len(f.running) > 0 {
+		t.Fatalf("%q are left", f.running)
+	}
+}
+
+func TestUnitName(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	name := UnitName(strings.Repeat("r", 63), at)
+	if len(name) != 57 || !Entered(name).Equal(at) || UnitName("r", at) == UnitName("r", at) {
+		t.Errorf("%s, entered at %s", name, Entered(name))
+	}
+	for _, other := range []string{"", "cloud", "cloud-1f2e3d4c", "cloud-zzzzzzzz1f2e3d4c", "cloud-+1f2e3d41f2e3d4c"} {
+		if at := Entered(other); !at.IsZero() {
+			t.Errorf("%q was entered at %s", other, at)
+		}
+	}
+}
+
 // What passes by itself is tried again, after longer and longer pauses, for as long as the Step has time.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

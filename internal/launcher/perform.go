@@ -252,10 +252,13 @@ func (p *performer) orphans(found []work.UnitReport) (names []string, why map[st
 		switch {
 		case slices.Contains(told, name):
 			why[name] = "its time is over"
-		case !slices.Contains(p.task.Known, name):
-			why[name] = "nobody knows of it"
-		default:
+		case slices.Contains(p.task.Known, name):
 			continue
+		case newer(p.task, name):
+			p.say(name + " was launched after this was asked for, and is left alone")
+			continue
+		default:
+			why[name] = "nobody knows of it"
 		}
 		names = append(names, name)
 	}

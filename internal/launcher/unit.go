@@ -1,8 +1,12 @@
 package launcher
 
 import (
+	"crypto/rand"
+	"fmt"
 	"maps"
 	"strconv"
+	"strings"
+	"time"
 
 	"legwork/internal/work"
 )
@@ -14,13 +18,45 @@ const (
 	TagOrganization = "legwork-organization" // id
 	TagRunnerID     = "legwork-runner-id"    // with TagOwner: what a process is found by
 	TagRunner       = "legwork-runner"       // name, for people
-	TagUnit         = "legwork-unit"         // name of a process: up to 72 characters, too long for a label of Kubernetes
+	TagUnit         = "legwork-unit"         // name of a process: see UnitName
 )
 
 // Tags are what everything bears that is made for a Runner. Two Runners, or those of two installations, never have the same
 // TagOwner and TagRunnerID.
 func Tags(task *work.RunnerTask) map[string]string {
 	return map[string]string{TagOwner: task.Owner, TagOrganization: task.OrganizationID, TagRunnerID: task.RunnerID, TagRunner: task.Runner}
+}
+
+// nameMost bounds what the name of a Unit takes of that of its Runner: launchers have bounds of their own, of 63 letters and less.
+const nameMost = 40
+
+// nameTail is how many letters the time and the chance in the name of a Unit have, each.
+const nameTail = 8
+
+// UnitName makes the name of a Unit that is entered in the ledger at a time: nobody else has it, and whoever sees the process, by whichever
+// launcher and from however long ago, can tell with Entered what is newer.
+func UnitName(runner string, entered time.Time) string {
+	chance := make([]byte, nameTail/2)
+	_, _ = rand.Read(chance) // never fails
+	return fmt.Sprintf("%s-%0*x%x", runner[:min(len(runner), nameMost)], nameTail, entered.Unix(), chance)
+}
+
+// Entered gives when a Unit was entered in the ledger, to the second; zero where its name does not tell.
+func Entered(name string) time.Time {
+	tail := name[strings.LastIndexByte(name, '-')+1:]
+	if len(tail) != 2*nameTail {
+		return time.Time{}
+	}
+	at, err := strconv.ParseUint(tail[:nameTail], 16, 32)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(int64(at), 0)
+}
+
+// newer tells whether a process is of a launch that was entered after a task was asked for.
+func newer(task *work.RunnerTask, name string) bool {
+	return !task.Asked.IsZero() && Entered(name).After(task.Asked)
 }
 
 // Environment gives the whole of what a process is told: Hosting.Environment, and the settings with which it registers itself as an

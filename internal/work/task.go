@@ -80,6 +80,9 @@ type RunnerTask struct {
 	Units    []Unit                     `cbor:"9,keyasint,omitempty" json:"units,omitempty"`    // to launch; in a tidy, to stop
 	Known    []string                   `cbor:"10,keyasint,omitempty" json:"known,omitempty"`   // of a tidy: the Units that are no orphans, by name
 	Release  *ReleaseRef                `cbor:"11,keyasint,omitempty" json:"release,omitempty"` // to install, or to launch where the launcher starts programs
+	// Asked is when a tidy was asked for, by the Server's clock. It ends no orphan that was entered in the ledger later: one that hangs
+	// beyond its Lease may wake when others have launched. Zero, of an older Server: it ends all.
+	Asked time.Time `cbor:"12,keyasint,omitempty" json:"asked,omitzero"`
 }
 
 // Unit is one process that a launcher starts: an Instance to be.

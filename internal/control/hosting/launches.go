@@ -2,8 +2,6 @@ package hosting
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,26 +37,18 @@ func (h *Hosting) task(r catalog.Runner, action work.Action, actor, cause string
 }
 
 // enter writes launches of a Job into the ledger.
-func enter(tx *store.Tx, r catalog.Runner, version string, j *work.Job, n int, why string) ([]store.Launch, error) {
+func enter(tx *store.Tx, r catalog.Runner, state store.HostingState, j *work.Job, n int, why string) ([]store.Launch, error) {
 	var all []store.Launch
+	at := laterOf(tx.Now(), state.TidyAt.Add(time.Second)) // so that the last search for orphans takes it for newer
 	for range n {
-		l := store.Launch{OrganizationID: r.OrganizationID, RunnerID: r.ID, Name: unitName(r.Name), State: store.LaunchStarting,
-			Launcher: string(r.Hosting.Launcher), Version: version, JobID: j.ID, Why: why}
+		l := store.Launch{OrganizationID: r.OrganizationID, RunnerID: r.ID, Name: launcher.UnitName(r.Name, at), State: store.LaunchStarting,
+			Launcher: string(r.Hosting.Launcher), Version: state.Version, JobID: j.ID, Why: why}
 		if err := tx.InsertLaunch(&l); err != nil {
 			return nil, err
 		}
 		all = append(all, l)
 	}
 	return all, nil
-}
-
-// nameMost bounds what the name of an Instance takes of that of its Runner: launchers have bounds of their own, of 63 letters and less.
-const nameMost = 40
-
-func unitName(runner string) string {
-	b := make([]byte, 4)
-	_, _ = rand.Read(b) // never fails
-	return runner[:min(len(runner), nameMost)] + "-" + hex.EncodeToString(b)
 }
 
 // launch queues the Job that starts further Instances; for a Runner that was never deployed, the one that deploys it.
@@ -83,7 +73,7 @@ func (l *look) launch(f *fleet, n int, why string) error {
 	if err := l.do.Enqueue(j, s); err != nil {
 		return err
 	}
-	all, err := enter(l.tx, f.runner, f.state.Version, j, n, why)
+	all, err := enter(l.tx, f.runner, f.state, j, n, why)
 	for _, o := range all {
 		f.open = append(f.open, &launch{Launch: o, before: o})
 	}
@@ -301,6 +291,7 @@ func (h *Hosting) fill(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *wor
 	case work.Deploy, work.Launch:
 		return h.units(tx, j, t)
 	case work.Tidy:
+		t.Asked = j.CreatedAt
 		open, err := tx.OpenLaunches(j.OrganizationID, r.ID)
 		for _, l := range open {
 			t.Known = append(t.Known, l.Name)

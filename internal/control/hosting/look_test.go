@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/launcher"
 	"legwork/internal/store"
 	"legwork/internal/work"
 )
@@ -168,4 +169,37 @@ func TestALookWritesOnlyWhatIsDue(t *testing.T) {
 	if y.updates != 1 {
 		t.Errorf("while it starts it was written %d times more", y.updates-1)
 	}
+}
+
+// TestATidyToldFromLaunches: what is launched after a tidy was asked for is newer than it, by the names alone and however fast it followed.
+func TestATidyToldFromLaunches(t *testing.T) {
+	y := newYard(t, 1)
+	r := y.runners[0]
+	y.must(y.store.Update(t.Context(), func(tx *store.Tx) error {
+		return tx.PutHosting(y.org, r.ID, store.HostingState{DeployedAt: tx.Now(), LaunchedAt: tx.Now(), TidyDue: true})
+	}))
+	h := New(y, y.store, slog.New(slog.DiscardHandler), Settings{})
+	h.Look(t.Context())
+	y.wait(r, 3)
+	h.Look(t.Context())
+	y.must(y.store.View(t.Context(), func(tx *store.Tx) error {
+		j, err := tx.OpenOfLane(y.org, tidyLane(r.ID))
+		if err != nil || j == nil {
+			return fmt.Errorf("no tidy is queued: %w", err)
+		}
+		spec := &work.Spec{}
+		if err := h.Spec(tx, j, y.queued[0], spec); err != nil {
+			return err
+		}
+		open, err := tx.OpenLaunches(y.org, r.ID)
+		for _, l := range open {
+			if l.State == store.LaunchStarting && !launcher.Entered(l.Name).After(spec.Task.Asked) {
+				t.Errorf("%s was launched after the tidy of %s", l.Name, spec.Task.Asked)
+			}
+		}
+		if len(open) != 2 || !spec.Task.Asked.Equal(j.CreatedAt) {
+			t.Errorf("%d launches are open, and the tidy was asked for at %s, not %s", len(open), spec.Task.Asked, j.CreatedAt)
+		}
+		return err
+	}))
 }

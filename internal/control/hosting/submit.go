@@ -30,7 +30,7 @@ func (h *Hosting) Deploy(ctx context.Context, actor catalog.Actor, runner string
 			return nil, err
 		}
 		if len(open) < r.Hosting.Filled().Max { // or what is online shows that it works
-			if _, err := enter(tx, r, state.Version, j, 1, fmt.Sprintf("deployed by %s", actor.Name)); err != nil {
+			if _, err := enter(tx, r, state, j, 1, fmt.Sprintf("deployed by %s", actor.Name)); err != nil {
 				return nil, err
 			}
 		}

@@ -2,10 +2,12 @@
 package launchertest
 
 import (
+	"bytes"
 	"context"
 	"testing"
 
 	"legwork/internal/catalog"
+	"legwork/internal/engine"
 	"legwork/internal/launcher"
 	"legwork/internal/work"
 )
@@ -80,6 +82,25 @@ func (b *Bench) list(t *testing.T, task *work.RunnerTask) []work.UnitReport {
 		t.Fatalf("list: %v", err)
 	}
 	return reports
+}
+
+// perform has a Step be performed the way of a Job: through the Engine, a file, and Main, in this process.
+func (b *Bench) perform(t *testing.T, action work.Action, step work.StepKind, task *work.RunnerTask) []work.UnitReport {
+	t.Helper()
+	e := launcher.NewEngine(launcher.Host{Program: "legwork"})
+	w := engine.Workspace{JobDir: t.TempDir(), Spec: &work.Spec{Action: action, Task: task}}
+	c, _, err := e.Command(t.Context(), step, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	kinds := launcher.Kinds{task.Hosting.Launcher: func(launcher.Host) (launcher.Launcher, error) { return b.Open(t), nil }}
+	status := kinds.Main(t.Context(), c.Argv[len(c.Argv)-1], &said)
+	result, err := e.Result(t.Context(), step, w, engine.Exit{Code: status, Reason: engine.ReasonExited})
+	if err != nil || result.Status != work.StepSucceeded {
+		t.Fatalf("%s: %+v, %v: %s", step, result, err, said.String())
+	}
+	return result.Units
 }
 
 // sweep removes everything of Runners when the test ends.

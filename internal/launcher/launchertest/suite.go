@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"legwork/internal/launcher"
 	"legwork/internal/work"
@@ -25,6 +26,7 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"stop":                         stop,
 		"remove leaves nothing":        removeLeavesNothing,
 		"other runners are left alone": others,
+		"an old tidy":                  oldTidy,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,6 +177,24 @@ func others(t *testing.T, b *Bench) {
 		wantLive(t, b.list(t, task), task.Units[0].Name)
 	}
 	b.wantProcesses(t, all[1:]...)
+}
+
+// oldTidy has a search for orphans, whose list is as old as it is, come behind a launch: as one does that hung and lost its Lease.
+func oldTidy(t *testing.T, b *Bench) {
+	asked := time.Now()
+	known, orphan := launcher.UnitName("cloud", asked), launcher.UnitName("cloud", asked.Add(-time.Minute))
+	since := launcher.UnitName("cloud", asked.Add(time.Second))
+	b.sweep(t, b.Task("owner-a", "cloud"))
+	b.ensure(t, b.Task("owner-a", "cloud", known, orphan))
+	b.ensure(t, b.Task("owner-a", "cloud", since))
+	tidy := b.Task("owner-a", "cloud")
+	tidy.Asked, tidy.Known = asked, []string{known}
+	reports := b.perform(t, work.Tidy, work.StepTidy, tidy)
+	b.wantProcesses(t, known, since)
+	wantLive(t, reports, known, since)
+	tidy.Asked = asked.Add(2 * time.Second)
+	b.perform(t, work.Tidy, work.StepTidy, tidy)
+	b.wantProcesses(t, known)
 }
 
 // brokenOff has each call of the backend fail once, in an Ensure and in the Remove behind it; doing it again finishes it.
