@@ -2,10 +2,8 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"legwork/internal/catalog"
@@ -36,7 +34,7 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 	if err != nil {
 		return m, err
 	}
-	sealed, err := c.sealResolved(ref, spec.Inputs)
+	sealed, err := c.safe.SealResolved(ref.Job, ref.Attempt, spec.Inputs)
 	if err != nil {
 		return m, err
 	}
@@ -246,7 +244,7 @@ func (c *Control) specOf(ctx context.Context, j *work.Job) (spec *work.Spec, err
 			if err != nil {
 				return err
 			}
-			if inputs, err = c.openResolved(refOf(j), sealed); err != nil {
+			if inputs, err = c.safe.OpenResolved(j.ID, j.Attempt, sealed); err != nil {
 				return err
 			}
 		}
@@ -254,38 +252,6 @@ func (c *Control) specOf(ctx context.Context, j *work.Job) (spec *work.Spec, err
 		return nil
 	})
 	return spec, err
-}
-
-// resolvedContext is what sealed Inputs belong to.
-func resolvedContext(ref wire.Ref) []byte {
-	return sealContext("resolved", ref.Job, strconv.Itoa(ref.Attempt))
-}
-
-// sealResolved closes resolved Inputs for the store; no Inputs are no bytes.
-func (c *Control) sealResolved(ref wire.Ref, inputs []work.InputValue) ([]byte, error) {
-	if len(inputs) == 0 {
-		return nil, nil
-	}
-	plain, err := json.Marshal(inputs)
-	if err != nil {
-		return nil, fmt.Errorf("write down the inputs of a job: %w", err)
-	}
-	sealed, err := c.sealer.Seal(plain, resolvedContext(ref))
-	if err != nil {
-		return nil, fmt.Errorf("seal the inputs of a job: %w", err)
-	}
-	return sealed, nil
-}
-
-func (c *Control) openResolved(ref wire.Ref, sealed []byte) (inputs []work.InputValue, err error) {
-	plain, err := c.sealer.Open(sealed, resolvedContext(ref))
-	if err != nil {
-		return nil, fmt.Errorf("open the inputs of a job: %w", err)
-	}
-	if err := json.Unmarshal(plain, &inputs); err != nil {
-		return nil, fmt.Errorf("read the inputs of a job: %w", err)
-	}
-	return inputs, nil
 }
 
 // declared gives what a Job was created with, and its Module's record with that Spec. A Module that was deleted
@@ -297,7 +263,7 @@ func (c *Control) declared(tx *store.Tx, j *work.Job) (store.JobSnapshot, catalo
 	}
 	module := catalog.Module{Identity: catalog.Identity{ID: j.ModuleID, OrganizationID: j.OrganizationID},
 		StackID: j.StackID, NamespaceID: snapshot.NamespaceID, ModuleSpec: snapshot.Module}
-	module.Inputs, err = c.openInputs(module.ID, module.Inputs)
+	module.Inputs, err = c.safe.OpenInputs(module.ID, module.Inputs)
 	return snapshot, module, err
 }
 
@@ -340,5 +306,5 @@ func (c *Control) resolve(tx *store.Tx, m catalog.Module) ([]work.InputValue, er
 	for i, r := range resolved {
 		values[i] = work.InputValue{Name: r.Name, Kind: r.Kind, Value: r.Value, Sensitive: r.Sensitive}
 	}
-	return values, c.fillSecrets(tx, m, resolved, values)
+	return values, c.safe.Fill(tx, m, resolved, values)
 }

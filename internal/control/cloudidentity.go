@@ -67,7 +67,7 @@ func (c *Control) writeCloudIdentity(tx *store.Tx, org string, i *catalog.CloudI
 	}
 	switch secret := spec.SecretAccessKey; {
 	case secret != "" && !spec.HasReference():
-		sealed, err := c.sealer.Seal([]byte(secret), identityContext(i.ID))
+		sealed, err := c.safe.SealIdentity(i.ID, secret)
 		if err != nil {
 			return fmt.Errorf("keep the secret of a cloud identity: %w", err)
 		}
@@ -89,9 +89,6 @@ func mostCloudIdentities(tx *store.Tx, org string, i *catalog.CloudIdentity) err
 	}
 	return err
 }
-
-// identityContext is what the secret of a cloud identity is sealed for.
-func identityContext(id string) []byte { return sealContext("cloud_identity", id, "secret_access_key") }
 
 // DeleteCloudIdentity deletes a cloud identity that no Runner names.
 func (c *Control) DeleteCloudIdentity(ctx context.Context, actor catalog.Actor, name string) error {
@@ -168,12 +165,12 @@ func (c *Control) openIdentity(tx *store.Tx, i catalog.CloudIdentity) (string, e
 	if err != nil {
 		return "", err
 	}
-	plain, err := c.sealer.Open(sealed, identityContext(i.ID))
+	secret, err := c.safe.OpenIdentity(i.ID, sealed)
 	if err != nil {
 		return "", fault.New(fault.Failed, "cloud_identity_broken", "the secret of the cloud identity %s cannot be opened: it was sealed with another master key, or is damaged", i.Name).
 			WithHint("give the Server its master key back, or set the identity anew").WithCause(err)
 	}
-	return string(plain), nil
+	return secret, nil
 }
 
 // addCloudIdentities reads those of an Organization into what it declares.

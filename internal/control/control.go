@@ -7,7 +7,8 @@
 //
 // The parts, in the order in which a Job meets them: submit.go, dispatch.go, claim.go, session.go and lane.go
 // (what Instances say), outputs.go and trigger.go, follow.go and archive.go (logs). Package hooks calls the webhooks of
-// Runners that the queue says are wanted (webhook.go, webhook_demand.go).
+// Runners that the queue says are wanted (webhook.go, webhook_demand.go). Package secrets keeps sealed what must not lie in the
+// database as it is, and opens it for Jobs (secrethost.go).
 package control
 
 import (
@@ -27,6 +28,7 @@ import (
 	"legwork/internal/control/hooks"
 	"legwork/internal/control/hosting"
 	"legwork/internal/control/releases"
+	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/release"
 	"legwork/internal/store"
@@ -95,7 +97,7 @@ type Config struct {
 	Store    *store.Store
 	Bus      *bus.Bus
 	Blobs    *blob.Store
-	Sealer   Sealer
+	Sealer   secrets.Sealer
 	ServerID string // of this process among several Servers; empty for a new one
 	Log      *slog.Logger
 	Limits   Limits
@@ -118,10 +120,12 @@ type Config struct {
 
 // Control is one Server's share of all decisions. It is safe for concurrent use.
 type Control struct {
+	*heldSecrets // whose methods are all part of the Server's face
+
 	store  *store.Store
 	bus    *bus.Bus
 	blobs  *blob.Store
-	sealer Sealer
+	safe   *secrets.Safe
 	server string
 	log    *slog.Logger
 	limits Limits
@@ -175,7 +179,7 @@ var errStopped = fault.New(fault.Unavailable, "server_stopping", "the Server is 
 // New makes a Control. It does nothing by itself before Run, but answers calls.
 func New(cfg Config) *Control {
 	c := &Control{
-		store: cfg.Store, bus: cfg.Bus, blobs: cfg.Blobs, sealer: cfg.Sealer,
+		store: cfg.Store, bus: cfg.Bus, blobs: cfg.Blobs, safe: secrets.NewSafe(cfg.Sealer),
 		server: cfg.ServerID, log: cfg.Log, limits: cfg.Limits.filled(), born: time.Now(),
 	}
 	if c.server == "" {
@@ -197,6 +201,7 @@ func New(cfg Config) *Control {
 	c.tails = newTails(c)
 	c.outbox = newOutbox()
 	c.archiver = newArchiver(c)
+	c.heldSecrets = secrets.New(secretHost{tasks{c}}, c.store, c.safe)
 	c.hooks = hooks.New(hookHost{c}, c.store, c.log, c.server, cfg.Webhooks)
 	c.hosting = hosting.New(hostingHost{c}, c.store, c.log, hosting.Settings{ServerURL: cfg.ServerURL, Token: cfg.BootstrapToken})
 	c.updateHosted = c.updateLaunched

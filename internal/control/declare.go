@@ -26,7 +26,7 @@ func (c *Control) ApplyManifest(ctx context.Context, actor catalog.Actor, m cata
 		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
 			return err
 		}
-		current, err := snapshot(tx, actor.OrganizationID, c.openInputs)
+		current, err := snapshot(tx, actor.OrganizationID, c.safe.OpenInputs)
 		if err != nil {
 			return err
 		}
@@ -189,6 +189,7 @@ var declaredKinds = map[catalog.Kind]string{
 	catalog.KindStack: "stack.changed", catalog.KindNamespace: "namespace.changed", catalog.KindModule: "module.changed",
 	catalog.KindCloudIdentity: "cloud_identity.changed", catalog.KindRunner: "runner.changed", catalog.KindAssignment: "assignment.changed",
 	catalog.KindNode: "node.changed", catalog.KindNodeSource: "node_source.changed", catalog.KindRunbook: "runbook.changed",
+	catalog.KindSecret: "secret.changed",
 }
 
 func (c *Control) noteDeclared(tx *store.Tx, actor catalog.Actor, action string, kind catalog.Kind, path, id string) error {
@@ -287,7 +288,7 @@ func (c *Control) writeNamespace(tx *store.Tx, org string, change catalog.Change
 			return "", err
 		}
 	}
-	if v.Defaults.Inputs, err = c.sealInputs(v.ID, change.Namespace.Defaults.Inputs); err != nil {
+	if v.Defaults.Inputs, err = c.safe.SealInputs(v.ID, change.Namespace.Defaults.Inputs); err != nil {
 		return "", err
 	}
 	err = tx.PutNamespace(&v)
@@ -306,7 +307,7 @@ func (c *Control) writeModule(tx *store.Tx, org string, change catalog.Change) (
 			return "", err
 		}
 	}
-	if v.Inputs, err = c.sealInputs(v.ID, change.Module.Inputs); err != nil {
+	if v.Inputs, err = c.safe.SealInputs(v.ID, change.Module.Inputs); err != nil {
 		return "", err
 	}
 	err = tx.PutModule(&v)
@@ -346,7 +347,7 @@ func (c *Control) revealedSnapshot(ctx context.Context, actor catalog.Actor) (s 
 	}
 	err = c.store.Update(ctx, func(tx *store.Tx) error {
 		tx.Sign(actor, "manifest.reveal")
-		if s, err = snapshot(tx, actor.OrganizationID, c.openInputs); err != nil {
+		if s, err = snapshot(tx, actor.OrganizationID, c.safe.OpenInputs); err != nil {
 			return err
 		}
 		return c.publish(tx, actor.OrganizationID, "manifest.revealed", actor.ID, RevealedEvent{By: actor.Name})

@@ -71,23 +71,28 @@ func (h hostingHost) Delete(ctx context.Context, r catalog.Runner, by string) er
 
 // Update runs a transaction of hosting, and does what follows from it.
 func (h hostingHost) Update(ctx context.Context, fn func(tx *store.Tx, do hosting.Changes) error) error {
+	return h.c.withJobs(ctx, func(tx *store.Tx, do *changes) error { return fn(tx, do) })
+}
+
+// withJobs runs a transaction that changes Jobs, and does what follows from it.
+func (c *Control) withJobs(ctx context.Context, fn func(tx *store.Tx, do *changes) error) error {
 	var do *changes
-	err := h.c.store.Update(ctx, func(tx *store.Tx) error {
-		do = &changes{c: h.c, tx: tx, logs: map[string]int64{}}
+	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		do = &changes{c: c, tx: tx, logs: map[string]int64{}}
 		return fn(tx, do)
 	})
 	if err != nil {
 		return err
 	}
 	for log, last := range do.logs { // before the Job may be seen to be over
-		h.c.tails.stored(log, nil, last)
-		h.c.hint(subjectLog, logHint{h.c.from(), log, last})
+		c.tails.stored(log, nil, last)
+		c.hint(subjectLog, logHint{c.from(), log, last})
 	}
-	h.c.carryOut(do.moves...)
+	c.carryOut(do.moves...)
 	return nil
 }
 
-// changes are those of one transaction of hosting.
+// changes are those of Jobs in one transaction.
 type changes struct {
 	c     *Control
 	tx    *store.Tx

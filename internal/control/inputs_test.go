@@ -21,7 +21,7 @@ func (s *server) output(module string, values map[string]catalog.OutputValue) {
 		if err != nil {
 			return err
 		}
-		set, err := s.c.sealOutputs(catalog.OutputSet{ModuleID: m.ID, JobID: "j", Values: values})
+		set, err := s.c.safe.SealOutputs(catalog.OutputSet{ModuleID: m.ID, JobID: "j", Values: values})
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -455,7 +456,7 @@ func (l *lane) recordResult(tx *store.Tx, j *work.Job, a act, ready map[int]prep
 		if err := l.s.c.keepDiscovered(tx, j, a.finished.Result, a.step); err != nil {
 			return j, err
 		}
-		if err := l.s.c.keepSecretPaths(tx, j, a.finished.Result); err != nil {
+		if err := secrets.KeepPaths(tx, j, a.finished.Result); err != nil {
 			return j, err
 		}
 		if err := l.s.c.hosting.Result(tx, j, a.step, a.finished.Result); err != nil {

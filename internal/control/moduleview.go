@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/work"
@@ -101,12 +102,12 @@ func (c *Control) viewValues(tx *store.Tx, v *ModuleView) error {
 		return err
 	}
 	if own, ok := sets[v.Declared.ID]; ok && own.Values != nil {
-		own = hideOutputs(own)
+		own = secrets.HideOutputs(own)
 		v.Outputs = &own
 	}
 	outputs := func(path string) (catalog.OutputSet, bool) {
 		set, ok := sets[ids[path]]
-		return hideOutputs(set), ok && set.Values != nil
+		return secrets.HideOutputs(set), ok && set.Values != nil
 	}
 	own, defaults := keys(v.Declared.Inputs), keys(v.Defaults.Inputs)
 	for _, in := range v.Effective.Inputs {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -27,7 +28,7 @@ func (c *Control) latestOutputs(tx *store.Tx, org, path string) (set catalog.Out
 	if err != nil {
 		return set, false, err
 	}
-	set, err = c.openOutputs(set)
+	set, err = c.safe.OpenOutputs(set)
 	return set, err == nil && set.Values != nil, err
 }
 
@@ -77,9 +78,9 @@ func (c *Control) Outputs(ctx context.Context, actor catalog.Actor, module strin
 		set.Values = map[string]catalog.OutputValue{}
 	}
 	if !showSensitive {
-		return hideOutputs(set), nil
+		return secrets.HideOutputs(set), nil
 	}
-	return c.openOutputs(set)
+	return c.safe.OpenOutputs(set)
 }
 
 // prepared is what is made ready, outside of the transaction that takes a Step's result, because it is slow or large.
@@ -133,7 +134,7 @@ func (c *Control) prepareOutputs(tx *store.Tx, j *work.Job, values map[string]ca
 	if err != nil && !none {
 		return err
 	}
-	if before, err = c.openOutputs(before); err != nil {
+	if before, err = c.safe.OpenOutputs(before); err != nil {
 		return err
 	}
 	changed := changedOutputs(before.Values, values)
@@ -141,7 +142,7 @@ func (c *Control) prepareOutputs(tx *store.Tx, j *work.Job, values map[string]ca
 		return nil
 	}
 	set := catalog.OutputSet{ModuleID: j.ModuleID, JobID: j.ID, Values: values}
-	if set, err = c.sealOutputs(set); err != nil {
+	if set, err = c.safe.SealOutputs(set); err != nil {
 		return err
 	}
 	p.outputs = &set

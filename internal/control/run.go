@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/node"
 	"legwork/internal/runbook"
 	"legwork/internal/store"
-	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
@@ -142,7 +142,7 @@ func (c *Control) draftRun(tx *store.Tx, actor catalog.Actor, r RunRequest, offe
 	if err != nil {
 		return nil, err
 	}
-	if err := c.haveSecrets(tx, of, plan); err != nil {
+	if err := secrets.Have(tx, of.stack.OrganizationID, secrets.Place{StackID: of.stack.ID, RunbookID: of.id}, plan); err != nil {
 		return nil, err
 	}
 	d := &runDraft{plan: plan, secrets: map[string]string{}, run: store.RunSnapshot{Options: map[string]any{}, Nodes: r.Nodes, Names: r.NodeNames, Check: r.Check,
@@ -419,16 +419,16 @@ func (c *Control) queueRun(ctx context.Context, actor catalog.Actor, d *runDraft
 }
 
 // keepGiven seals the secrets that were given for a Job.
-func (c *Control) keepGiven(tx *store.Tx, j *work.Job, secrets map[string]string) error {
-	inputs := make([]work.InputValue, 0, len(secrets))
-	for _, name := range slices.Sorted(maps.Keys(secrets)) {
-		value, err := json.Marshal(secrets[name])
+func (c *Control) keepGiven(tx *store.Tx, j *work.Job, given map[string]string) error {
+	inputs := make([]work.InputValue, 0, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		value, err := json.Marshal(given[name])
 		if err != nil {
 			return err
 		}
 		inputs = append(inputs, work.InputValue{Name: name, Kind: catalog.Env, Value: value, Sensitive: true})
 	}
-	sealed, err := c.sealResolved(wire.Ref{Job: j.ID}, inputs)
+	sealed, err := c.safe.SealResolved(j.ID, 0, inputs)
 	if err != nil || len(sealed) == 0 {
 		return err
 	}

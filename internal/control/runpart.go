@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/secrets"
 	"legwork/internal/runbook"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -108,14 +109,14 @@ func (c *Control) partInputs(tx *store.Tx, part *work.Job) ([]work.InputValue, e
 		if err != nil {
 			return nil, err
 		}
-		if inputs, err = c.openResolved(wire.Ref{Job: run.ID}, sealed); err != nil {
+		if inputs, err = c.safe.OpenResolved(run.ID, 0, sealed); err != nil {
 			return nil, err
 		}
 	}
 	if len(kept) == 0 {
 		return inputs, nil
 	}
-	more, err := c.secretsFor(tx, run.OrganizationID, secretPlace{StackID: run.StackID, RunbookID: run.RunbookID}, kept)
+	more, err := c.safe.For(tx, run.OrganizationID, secrets.Place{StackID: run.StackID, RunbookID: run.RunbookID}, kept)
 	return append(inputs, more...), err
 }
 
@@ -131,7 +132,7 @@ func (c *Control) specOfPart(tx *store.Tx, part *work.Job) (*work.Spec, *work.Ro
 		if err != nil {
 			return nil, nil, err
 		}
-		if inputs, err = c.openResolved(refOf(part), sealed); err != nil {
+		if inputs, err = c.safe.OpenResolved(part.ID, part.Attempt, sealed); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 )
@@ -22,10 +24,11 @@ func TestSecretsInManifests(t *testing.T) {
 		t.Helper()
 		text := ""
 		s.must(s.store.View(t.Context(), func(tx *store.Tx) error {
-			one, err := secretAt(tx, s.org, "token@prod/net/a")
+			m, err := tx.Module(s.org, "prod/net/a")
 			s.must(err)
-			text, err = s.c.openSecret(tx, one)
-			return err
+			values, err := s.c.safe.For(tx, s.org, secrets.OfModule(m), []string{"token"})
+			s.must(err)
+			return json.Unmarshal(values[0].Value, &text)
 		}))
 		return text
 	}

@@ -11,6 +11,7 @@ import (
 
 	"legwork/internal/access"
 	"legwork/internal/catalog"
+	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/work"
@@ -204,7 +205,7 @@ func TestEverythingIsSealedAnew(t *testing.T) {
 		if m, err = tx.Module(s.org, "prod/net/a"); err != nil {
 			return err
 		}
-		set, err := s.c.sealOutputs(catalog.OutputSet{ModuleID: m.ID, JobID: "j", Values: map[string]catalog.OutputValue{"key": {Value: []byte(`"<&>"`), Sensitive: true}}})
+		set, err := s.c.safe.SealOutputs(catalog.OutputSet{ModuleID: m.ID, JobID: "j", Values: map[string]catalog.OutputValue{"key": {Value: []byte(`"<&>"`), Sensitive: true}}})
 		if err != nil {
 			return err
 		}
@@ -239,11 +240,13 @@ func TestEverythingIsSealedAnew(t *testing.T) {
 			t.Errorf("output: %s", set.Values["key"].Value)
 		}
 		for i := range 120 {
-			one, _, err := secretIn(tx, s.org, secretPlace{StackID: m.StackID}, fmt.Sprintf("s%03d", i))
+			name := fmt.Sprintf("s%03d", i)
+			kept, err := tx.SecretsNamed(s.org, m.StackID, []string{name})
 			s.must(err)
-			sealed, _ := tx.SealedSecret(s.org, one.ID)
-			if text, err := s.c.openSecret(tx, one); err != nil || text != "hunter2" || fresh.Stale(sealed) {
-				t.Fatalf("secret %d: %q %v", i, text, err)
+			sealed, _ := tx.SealedSecret(s.org, kept[0].ID)
+			values, err := s.c.safe.For(tx, s.org, secrets.Place{StackID: m.StackID}, []string{name})
+			if err != nil || string(values[0].Value) != `"hunter2"` || fresh.Stale(sealed) {
+				t.Fatalf("secret %d: %v %v", i, values, err)
 			}
 		}
 		return err

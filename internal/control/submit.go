@@ -110,10 +110,10 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 	if err != nil {
 		return sub, err
 	}
-	if m.Inputs, err = c.openInputs(m.ID, m.Inputs); err != nil {
+	if m.Inputs, err = c.safe.OpenInputs(m.ID, m.Inputs); err != nil {
 		return sub, err
 	}
-	if ns.Defaults.Inputs, err = c.openInputs(ns.ID, ns.Defaults.Inputs); err != nil {
+	if ns.Defaults.Inputs, err = c.safe.OpenInputs(ns.ID, ns.Defaults.Inputs); err != nil {
 		return sub, err
 	}
 	m.ModuleSpec = catalog.Effective(m.ModuleSpec, ns.Defaults)
@@ -126,7 +126,7 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 		return sub, err
 	}
 	sealed := m.ModuleSpec
-	if sealed.Inputs, err = c.sealInputs(m.ID, m.Inputs); err != nil {
+	if sealed.Inputs, err = c.safe.SealInputs(m.ID, m.Inputs); err != nil {
 		return sub, err
 	}
 	path, err := waitsFor(m)

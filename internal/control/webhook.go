@@ -59,9 +59,9 @@ func (h hookHost) Publish(tx *store.Tx, org, kind, subject string, data any) err
 }
 
 func (h hookHost) Seal(value json.RawMessage, context []byte) (json.RawMessage, error) {
-	return h.c.seal(value, context)
+	return h.c.safe.Seal(value, context)
 }
 
 func (h hookHost) Unseal(value json.RawMessage, context []byte) (json.RawMessage, error) {
-	return h.c.unseal(value, context)
+	return h.c.safe.Open(value, context)
 }

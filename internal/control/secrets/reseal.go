@@ -1,4 +1,4 @@
-package control
+package secrets
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"legwork/internal/catalog"
-	"legwork/internal/control/hooks"
 	"legwork/internal/store"
 )
 
@@ -24,9 +23,10 @@ type Keys interface {
 }
 
 // Reseal seals everything in the database anew that is not under the newest key, in small transactions, and gives how many values that
-// were. Broken off, it can be run again. Servers may work meanwhile. after, if any, hears of each transaction.
-func Reseal(ctx context.Context, st *store.Store, keys Keys, after func(values int)) (values int, err error) {
-	r := resealer{keys: keys, c: &Control{sealer: keys}}
+// were. Broken off, it can be run again. Servers may work meanwhile. hook is what the secrets of a Runner's webhook are sealed for, by the
+// Runner's id. after, if any, hears of each transaction.
+func Reseal(ctx context.Context, st *store.Store, keys Keys, hook func(runnerID string) []byte, after func(values int)) (values int, err error) {
+	r := resealer{keys: keys, safe: NewSafe(keys), hook: hook}
 	for _, table := range store.SealedTables {
 		for key, more := "", true; more; {
 			r.values = 0
@@ -60,7 +60,8 @@ func Reseal(ctx context.Context, st *store.Store, keys Keys, after func(values i
 
 type resealer struct {
 	keys   Keys
-	c      *Control
+	safe   *Safe
+	hook   func(runnerID string) []byte
 	values int
 	last   string
 }
@@ -72,11 +73,11 @@ func (r *resealer) row(tx *store.Tx, table store.SealedTable, row store.SealedRo
 	case store.SealedKeys:
 		row.Doc, err = r.bytes(row.Doc, []byte(row.Owner))
 	case store.SealedSecrets:
-		row.Doc, err = r.bytes(row.Doc, secretContext(row.Owner))
+		row.Doc, err = r.bytes(row.Doc, valueFor(row.Owner))
 	case store.SealedIdentities:
-		row.Doc, err = r.bytes(row.Doc, identityContext(row.Owner))
+		row.Doc, err = r.bytes(row.Doc, identityFor(row.Owner))
 	case store.SealedInputs:
-		row.Doc, err = r.bytes(row.Doc, sealContext("resolved", row.Key, row.Owner))
+		row.Doc, err = r.bytes(row.Doc, resolvedFor(row.Key, row.Owner))
 	default:
 		row.Doc, err = r.document(table, row)
 	}
@@ -115,7 +116,7 @@ func (r *resealer) document(table store.SealedTable, row store.SealedRow) ([]byt
 	return edit(row.Doc, func(w *store.Webhook) (err error) {
 		for _, secret := range []*json.RawMessage{&w.Secret, &w.Previous} {
 			if len(*secret) > 0 && err == nil {
-				*secret, err = r.value(*secret, hooks.SealedFor(row.Owner))
+				*secret, err = r.value(*secret, r.hook(row.Owner))
 			}
 		}
 		return err
@@ -136,7 +137,7 @@ func edit[T any](doc []byte, change func(v *T) error) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// value seals a JSON value as Control.seal makes it.
+// value seals a JSON value as Safe.Seal makes it.
 func (r *resealer) value(value json.RawMessage, context []byte) (json.RawMessage, error) {
 	var text string
 	if err := json.Unmarshal(value, &text); err != nil {
@@ -146,12 +147,12 @@ func (r *resealer) value(value json.RawMessage, context []byte) (json.RawMessage
 	if err != nil || !r.keys.Stale(sealed) {
 		return value, err
 	}
-	plain, err := r.c.unseal(value, context)
+	plain, err := r.safe.Open(value, context)
 	if err != nil {
 		return nil, err
 	}
 	r.values++
-	return r.c.seal(plain, context)
+	return r.safe.Seal(plain, context)
 }
 
 // bytes seals a value that is stored as it is.

@@ -1,4 +1,4 @@
-package control
+package secrets
 
 import (
 	"context"
@@ -27,23 +27,25 @@ type SecretUse struct {
 }
 
 // Secret gives a Secret, by id or path "name@scope", with where it is used.
-func (c *Control) Secret(ctx context.Context, actor catalog.Actor, idOrPath string) (SecretView, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) (SecretView, error) {
-		s, err := secretAt(tx, actor.OrganizationID, idOrPath)
+func (s *Secrets) Secret(ctx context.Context, actor catalog.Actor, idOrPath string) (v SecretView, err error) {
+	err = s.read(ctx, actor, func(tx *store.Tx) error {
+		found, err := find(tx, actor.OrganizationID, idOrPath)
 		if err != nil {
-			return SecretView{}, err
+			return err
 		}
-		return c.secretView(tx, s)
+		v, err = viewOf(tx, found)
+		return err
 	})
+	return v, err
 }
 
-func (c *Control) secretView(tx *store.Tx, secret catalog.Secret) (SecretView, error) {
+func viewOf(tx *store.Tx, secret catalog.Secret) (SecretView, error) {
 	v := SecretView{Secret: secret}
 	all, err := tx.SecretsNamed(v.OrganizationID, v.StackID, []string{v.Name})
 	if err != nil {
 		return v, err
 	}
-	takes := func(place secretPlace) bool {
+	takes := func(place Place) bool {
 		best := -1
 		for i, s := range all {
 			if place.sees(s) && (best < 0 || s.Rank() > all[best].Rank()) {
@@ -52,7 +54,7 @@ func (c *Control) secretView(tx *store.Tx, secret catalog.Secret) (SecretView, e
 		}
 		return best >= 0 && all[best].ID == v.ID
 	}
-	if err := c.usesOfModules(tx, &v, takes); err != nil {
+	if err := usesOfModules(tx, &v, takes); err != nil {
 		return v, err
 	}
 	return v, usesOfRunbooks(tx, &v, takes)
@@ -62,8 +64,8 @@ func (c *Control) secretView(tx *store.Tx, secret catalog.Secret) (SecretView, e
 const usesNamed = 5
 
 // unused refuses when a Secret is used.
-func (c *Control) unused(tx *store.Tx, s catalog.Secret) error {
-	v, err := c.secretView(tx, s)
+func unused(tx *store.Tx, s catalog.Secret) error {
+	v, err := viewOf(tx, s)
 	if err != nil || len(v.Uses) == 0 {
 		return err
 	}
@@ -78,7 +80,7 @@ func (c *Control) unused(tx *store.Tx, s catalog.Secret) error {
 		WithHint("take it out there first, or delete it all the same with --force (force=true)")
 }
 
-func (c *Control) usesOfModules(tx *store.Tx, v *SecretView, takes func(secretPlace) bool) error {
+func usesOfModules(tx *store.Tx, v *SecretView, takes func(Place) bool) error {
 	namespaces, err := tx.Namespaces(v.OrganizationID, v.StackID)
 	if err != nil {
 		return err
@@ -89,7 +91,7 @@ func (c *Control) usesOfModules(tx *store.Tx, v *SecretView, takes func(secretPl
 	}
 	modules, err := tx.Modules(v.OrganizationID, store.ModuleFilter{StackID: v.StackID})
 	for _, m := range modules {
-		if !takes(placeOfModule(m)) {
+		if !takes(OfModule(m)) {
 			continue
 		}
 		for _, in := range catalog.Effective(m.ModuleSpec, defaults[m.NamespaceID]).Inputs {
@@ -101,10 +103,10 @@ func (c *Control) usesOfModules(tx *store.Tx, v *SecretView, takes func(secretPl
 	return err
 }
 
-func usesOfRunbooks(tx *store.Tx, v *SecretView, takes func(secretPlace) bool) error {
+func usesOfRunbooks(tx *store.Tx, v *SecretView, takes func(Place) bool) error {
 	runbooks, err := tx.Runbooks(v.OrganizationID, v.StackID)
 	for _, b := range runbooks {
-		if !takes(secretPlace{StackID: b.StackID, RunbookID: b.ID}) {
+		if !takes(Place{StackID: b.StackID, RunbookID: b.ID}) {
 			continue
 		}
 		for _, where := range namedIn(b.RunbookSpec, v.Name) {

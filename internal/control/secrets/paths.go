@@ -1,7 +1,6 @@
-package control
+package secrets
 
 import (
-	"cmp"
 	"context"
 
 	"legwork/internal/catalog"
@@ -13,35 +12,33 @@ import (
 // referenceEngine is what an Instance says it has when it can list where Secrets are.
 const referenceEngine catalog.Engine = "secrets"
 
-// SecretPlace is where a Runner is to look for Secrets.
-type SecretPlace struct {
+// Search is where a Runner is to look for Secrets.
+type Search struct {
 	Stack  string // id or name; the Runner must be assigned to the whole of it
 	Runner string // id or name
 	Where  string // a reference without its end: ${file:/run/secrets}, ${env:APP_}, ${vault:secret/data/app}
 }
 
-// SecretPathsView is what came of looking for Secrets.
-type SecretPathsView struct {
+// Found is what came of looking for Secrets.
+type Found struct {
 	Job   *work.Job
 	Where string
 	Paths []string // references, by text; nil until the Job is done
 }
 
 // ListSecretPaths queues a Job that lists where Secrets can be had at a Runner: paths, and never values.
-func (c *Control) ListSecretPaths(ctx context.Context, actor catalog.Actor, p SecretPlace) (job *work.Job, err error) {
+func (s *Secrets) ListSecretPaths(ctx context.Context, actor catalog.Actor, p Search) (job *work.Job, err error) {
 	if err := actor.Need(catalog.Declare); err != nil {
 		return nil, err
 	}
-	if err := c.refuseWhileDraining(); err != nil {
+	if err := s.host.Accepting(); err != nil {
 		return nil, err
 	}
 	if err := (catalog.SecretSpec{Name: "x", Scope: "x", Kind: catalog.SecretReference, Reference: p.Where}).Check(); err != nil {
 		return nil, fault.New(fault.Invalid, "secret_place", "%s", fault.Of(err).Message).
 			WithDetails(fault.Problem{Field: "where", Message: "wants a place such as ${file:/run/secrets}, ${env:APP_} or ${vault:secret/data/app}"})
 	}
-	var moves []moved
-	err = c.store.Update(ctx, func(tx *store.Tx) error {
-		moves = nil
+	err = s.host.Submit(ctx, func(tx *store.Tx, queue func(*work.Job, store.JobSnapshot) error) error {
 		tx.Sign(actor, "job.submit")
 		stack, err := tx.Stack(actor.OrganizationID, p.Stack)
 		if err != nil {
@@ -51,46 +48,36 @@ func (c *Control) ListSecretPaths(ctx context.Context, actor catalog.Actor, p Se
 		if err != nil {
 			return err
 		}
-		place := catalog.Module{Identity: catalog.Identity{OrganizationID: actor.OrganizationID}, StackID: stack.ID}
-		if ok, err := isAssigned(tx, r, place); err != nil || !ok {
-			return cmp.Or(err, error(fault.New(fault.Conflict, notAssigned, "runner %s is not assigned to the whole of stack %s", r.Name, stack.Name).
-				WithHint("%s", howToAssign(r.Name, stack.Name))))
+		if err := s.host.Assigned(tx, r, stack.ID, stack.Name); err != nil {
+			return err
 		}
 		job = &work.Job{
 			OrganizationID: actor.OrganizationID, StackID: stack.ID, Kind: work.SecretsJob, Runbook: stack.Name + "/secrets", CreatedBy: actor.Name,
-			Priority: work.PriorityNormal, Status: work.Queued, Limits: c.limitsOf(catalog.Limits{}),
-			Wait:  work.Wait{Code: work.WaitDispatch, Text: "looking for an instance"},
 			Steps: []work.Step{{Kind: work.StepListSecrets, Status: work.StepPending}},
 		}
-		s := store.JobSnapshot{RunnerID: r.ID, Where: p.Where,
-			Module: catalog.ModuleSpec{Stack: stack.Name, Name: "secrets", Engine: referenceEngine, Runner: r.Name}}
-		if err := tx.InsertJob(job, s); err != nil {
-			return err
-		}
-		moves = append(moves, moved{job: job, effects: []work.Effect{work.Dispatch{}}, order: c.order.Add(1), snapshot: &s})
-		return c.note(tx, job, nil)
+		return queue(job, store.JobSnapshot{RunnerID: r.ID, Where: p.Where,
+			Module: catalog.ModuleSpec{Stack: stack.Name, Name: "secrets", Engine: referenceEngine, Runner: r.Name}})
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.carryOut(moves...)
 	return job, nil
 }
 
 // SecretPaths gives what a Job of ListSecretPaths found, by its id or number.
-func (c *Control) SecretPaths(ctx context.Context, actor catalog.Actor, job string) (v SecretPathsView, err error) {
+func (s *Secrets) SecretPaths(ctx context.Context, actor catalog.Actor, job string) (v Found, err error) {
 	if err := actor.Need(catalog.Declare); err != nil {
 		return v, err
 	}
-	if v.Job, err = c.Job(ctx, actor, job); err != nil {
+	if v.Job, err = s.host.Job(ctx, actor, job); err != nil {
 		return v, err
 	}
-	err = c.store.View(ctx, func(tx *store.Tx) error {
-		s, err := tx.JobSnapshot(v.Job.OrganizationID, v.Job.ID)
+	err = s.store.View(ctx, func(tx *store.Tx) error {
+		asked, err := tx.JobSnapshot(v.Job.OrganizationID, v.Job.ID)
 		if err != nil {
 			return err
 		}
-		v.Where = s.Where
+		v.Where = asked.Where
 		v.Paths, err = tx.SecretPaths(v.Job.OrganizationID, v.Job.ID)
 		return err
 	})
@@ -103,8 +90,8 @@ const (
 	maxSecretPath  = catalog.MaxReference
 )
 
-// keepSecretPaths stores what a Runner found, in the transaction that takes the result of its Job.
-func (c *Control) keepSecretPaths(tx *store.Tx, j *work.Job, result work.StepResult) error {
+// KeepPaths stores what a Runner found, in the transaction that takes the result of its Job.
+func KeepPaths(tx *store.Tx, j *work.Job, result work.StepResult) error {
 	if j.Kind != work.SecretsJob || result.Status != work.StepSucceeded {
 		return nil
 	}
@@ -115,17 +102,4 @@ func (c *Control) keepSecretPaths(tx *store.Tx, j *work.Job, result work.StepRes
 		}
 	}
 	return tx.PutSecretPaths(j.ID, paths)
-}
-
-// retrySecretPaths looks again where a Job looked.
-func (c *Control) retrySecretPaths(ctx context.Context, actor catalog.Actor, j *work.Job) (*work.Job, error) {
-	var s store.JobSnapshot
-	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
-		s, err = tx.JobSnapshot(j.OrganizationID, j.ID)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return c.ListSecretPaths(ctx, actor, SecretPlace{Stack: j.StackID, Runner: s.RunnerID, Where: s.Where})
 }
