@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"legwork/internal/harness"
+	"legwork/internal/harness/ports"
 )
 
 // execWorld is a Runner with four Nodes that are well, and some, with the tag bad, that are not.
@@ -23,7 +24,7 @@ func execWorld(t *testing.T) *nodeWorld {
 		return fmt.Sprintf("---\nkind: Node\nstack: s\nname: %s\naddress: 127.0.0.1\nport: %d\nuser: %s\ntags: [web, bad]\n", name, port, user)
 	}
 	known := nodes.KnownHosts() + fmt.Sprintf("[127.*]:%d %s", stranger.List[0].Port, strings.SplitN(nodes.KnownHosts(), " ", 2)[1])
-	w.Apply("kind: Stack\nname: s\n" + bad("gone", harness.FreePort(t), nodes.User) + bad("stranger", stranger.List[0].Port, nodes.User) + bad("nobody", port, "no-such-user"))
+	w.Apply("kind: Stack\nname: s\n" + bad("gone", ports.Free(t), nodes.User) + bad("stranger", stranger.List[0].Port, nodes.User) + bad("nobody", port, "no-such-user"))
 	ssh := filepath.Join(w.Home, ".ssh")
 	if err := os.MkdirAll(ssh, 0o700); err != nil {
 		t.Fatal(err)

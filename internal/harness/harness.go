@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"legwork/internal/harness/ports"
 )
 
 // Patience bounds every wait for a condition.
@@ -226,17 +228,6 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// FreePort gives a port of loopback that nobody listened on a moment ago.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // Server is a legwork server process.
 type Server struct {
 	*Process
@@ -271,7 +262,7 @@ func startServer(t testing.TB, host, data string, more []string) *Server {
 	if data == "" {
 		data = filepath.Join(home, "data")
 	}
-	addr := fmt.Sprintf("%s:%d", host, FreePort(t))
+	addr := fmt.Sprintf("%s:%d", host, ports.Free(t))
 	s := &Server{t: t, URL: "http://" + addr, Data: data, Home: home}
 	s.args = append([]string{"server", "--data", s.Data, "--listen", addr}, more...)
 	s.Start()

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"legwork/internal/harness/ports"
 )
 
 // Nodes are machines of a test: real SSH servers on ports of loopback, which all let in one key.
@@ -185,7 +187,7 @@ type SSHServer struct {
 
 func startSSH(t testing.TB, n *Nodes, name, listen string) *SSHServer {
 	t.Helper()
-	s := &SSHServer{t: t, Port: FreePort(t), config: filepath.Join(n.folder, name+"_config")}
+	s := &SSHServer{t: t, Port: ports.Free(t), config: filepath.Join(n.folder, name+"_config")}
 	hostKey := filepath.Join(n.folder, name+"_host")
 	s.known = fmt.Sprintf("[127.*]:%d %s", s.Port, newSSHKey(t, hostKey))
 	lines := []string{

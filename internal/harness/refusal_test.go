@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"legwork/internal/harness"
+	"legwork/internal/harness/ports"
 )
 
 // change sets one value of a Runner's settings, by its path.
@@ -152,7 +153,7 @@ func TestCommandLineStatuses(t *testing.T) {
 	if r := s.RunWith([]string{"LEGWORK_SERVER=" + s.URL, "LEGWORK_TOKEN=wrong"}, "module", "list"); r.Status != 3 {
 		t.Errorf("wrong token: %d %s", r.Status, r.Err)
 	}
-	if r := s.RunWith([]string{fmt.Sprintf("LEGWORK_SERVER=http://127.0.0.1:%d", harness.FreePort(t)), "LEGWORK_TOKEN=x"}, "module", "list"); r.Status != 5 {
+	if r := s.RunWith([]string{fmt.Sprintf("LEGWORK_SERVER=http://127.0.0.1:%d", ports.Free(t)), "LEGWORK_TOKEN=x"}, "module", "list"); r.Status != 5 {
 		t.Errorf("unreachable: %d %s", r.Status, r.Err)
 	}
 }

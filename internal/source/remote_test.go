@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"legwork/internal/harness/ports"
 	"legwork/internal/source"
 )
 
@@ -210,7 +211,7 @@ func serveSSH(t *testing.T) sshServer {
 	if os.Getuid() == 0 {
 		_ = os.MkdirAll("/run/sshd", 0o755)
 	}
-	port := freePort(t)
+	port := ports.Free(t)
 	s.address = fmt.Sprintf("127.0.0.1:%d", port)
 	config := fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s/host\nAuthorizedKeysFile %s/user.pub\nStrictModes no\nPidFile none\n"+
 		"UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n", port, dir, dir)
@@ -241,20 +242,10 @@ func serveSSH(t *testing.T) sshServer {
 	return s
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // answers waits until something speaks ssh at the address.
 func answers(t *testing.T, address string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for time.Now().Before(deadline) {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {

@@ -20,6 +20,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/harness/ports"
 )
 
 // heard is a Sink that keeps everything.
@@ -78,7 +79,7 @@ func newWorld(t *testing.T) *world {
 	public, err := ssh.NewPublicKey(userKey.Public())
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "authorized"), ssh.MarshalAuthorizedKey(public), 0o600))
-	w := &world{port: freePort(t), knownHosts: filepath.Join(dir, "known_hosts"), agent: filepath.Join(dir, "agent")}
+	w := &world{port: ports.Free(t), knownHosts: filepath.Join(dir, "known_hosts"), agent: filepath.Join(dir, "agent")}
 	hostPublic, err := ssh.NewPublicKey(hostKey.Public())
 	must(t, err)
 	must(t, os.WriteFile(w.knownHosts, fmt.Appendf(nil, "[127.0.0.1]:%d %s", w.port, ssh.MarshalAuthorizedKey(hostPublic)), 0o600))
@@ -118,7 +119,7 @@ func (w *world) startSSHD(t *testing.T, dir string) {
 		_ = cmd.Wait()
 	})
 	address := fmt.Sprintf("127.0.0.1:%d", w.port)
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()
@@ -128,13 +129,6 @@ func (w *world) startSSHD(t *testing.T, dir string) {
 			t.Fatal("sshd does not answer")
 		}
 	}
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func must(t *testing.T, err error) {
@@ -280,7 +274,7 @@ func TestHiddenTask(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	w, other := newWorld(t), newWorld(t)
-	p := w.playbook(t, map[string]map[string]any{"good": nil, "gone": {"ansible_port": freePort(t)}, "stranger": {"ansible_port": other.port}},
+	p := w.playbook(t, map[string]map[string]any{"good": nil, "gone": {"ansible_port": ports.Free(t)}, "stranger": {"ansible_port": other.port}},
 		map[string]string{"site.yml": "- hosts: all\n  gather_facts: false\n  tasks:\n  - ansible.builtin.command: echo there\n"})
 	var h heard
 	r, err := p.Run(t.Context(), &h)
@@ -363,19 +357,23 @@ func TestCancel(t *testing.T) {
 `, dir)})
 	p.Grace = time.Second
 	ctx, cancel := context.WithCancel(t.Context())
+	canceled := make(chan time.Time, 1)
 	go func() {
 		for range time.Tick(10 * time.Millisecond) {
 			if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil || ctx.Err() != nil {
+				canceled <- time.Now()
 				cancel()
 				return
 			}
 		}
 	}()
 	var h heard
-	began := time.Now()
 	_, err := p.Run(ctx, &h)
-	if err == nil || ctx.Err() == nil || time.Since(began) > time.Minute {
-		t.Fatalf("after %s: %v\n%s", time.Since(began), err, h.all())
+	if err == nil || ctx.Err() == nil {
+		t.Fatalf("%v\n%s", err, h.all())
+	}
+	if took := time.Since(<-canceled); took > time.Minute {
+		t.Errorf("it ended only after %s", took)
 	}
 }
 
@@ -403,7 +401,7 @@ func TestCancelEndsTheWholeGroup(t *testing.T) {
 		text, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
 		return err != nil || strings.Contains(string(text), ") Z ")
 	}
-	for deadline := time.Now().Add(30 * time.Second); !gone(); <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !gone(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("its child lives on")
 		}

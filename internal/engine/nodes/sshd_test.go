@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"legwork/internal/catalog"
+	"legwork/internal/harness/ports"
 	"legwork/internal/work"
 )
 
@@ -60,12 +61,7 @@ func startSSHD(t *testing.T) *sshd {
 	dir := t.TempDir()
 	hostKey, hostPublic := newKey(t)
 	userKey, userPublic := newKey(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &sshd{port: l.Addr().(*net.TCPAddr).Port, key: string(userKey)}
-	_ = l.Close()
+	s := &sshd{port: ports.Free(t), key: string(userKey)}
 	s.line = fmt.Sprintf("[127.0.0.1]:%d %s", s.port, ssh.MarshalAuthorizedKey(hostPublic))
 	config := fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %s/host\nAuthorizedKeysFile %s/keys\nPidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nMaxStartups 200\nSubsystem sftp internal-sftp\nUseDNS no\n", s.port, dir, dir)
 	for name, text := range map[string][]byte{"host": hostKey, "keys": ssh.MarshalAuthorizedKey(userPublic), "config": []byte(config)} {
@@ -80,7 +76,7 @@ func startSSHD(t *testing.T) *sshd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		conn, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", s.port))
 		if err == nil {
 			_ = conn.Close()
@@ -175,7 +171,7 @@ func TestCancelOverSSH(t *testing.T) {
 	}
 	pid, _ := os.ReadFile(pids)
 	gone := func() bool { return exec.Command("kill", "-0", strings.TrimSpace(string(pid))).Run() != nil }
-	for deadline := time.Now().Add(30 * time.Second); !gone(); <-time.After(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !gone(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the command's child lives on")
 		}
