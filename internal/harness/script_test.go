@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "take": take, "server": server, "answers": answers,
+			"status": status, "take": take, "number": number, "server": server, "answers": answers,
 			"online": func(ts *testscript.TestScript, _ bool, args []string) {
 				harness.Eventually(t, args[0]+" is online", func() bool {
 					return ts.Exec("legwork", "runner", "show", args[0], "-o", "json") == nil && strings.Contains(ts.ReadFile("stdout"), `"state": "online"`)
@@ -81,6 +82,16 @@ func take(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("there is no %s", args[1])
 	}
 	ts.Setenv(args[0], text)
+}
+
+// number puts the number of the Job that the last command printed, "#42", into a variable, as 42: `number VARIABLE`. What number a Job
+// gets depends on the other scripts.
+func number(ts *testscript.TestScript, _ bool, args []string) {
+	digits, is := strings.CutPrefix(strings.TrimSpace(ts.ReadFile("stdout")), "#")
+	if _, err := strconv.Atoi(digits); !is || err != nil || len(args) != 1 {
+		ts.Fatalf("usage: number VARIABLE, after a command that prints the number of a Job")
+	}
+	ts.Setenv(args[0], digits)
 }
 
 // server writes the URL of the Server into a file in place of SERVER.
