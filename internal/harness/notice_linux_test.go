@@ -34,6 +34,10 @@ func TestFullDisk(t *testing.T) {
 	r.Online()
 	declare(s, "m", script("seq 1 300000"))
 	id := s.Submit("run", "s/n/m")
+	s.Says(id, "1")
+	s.Signal(syscall.SIGSTOP) // or what it has taken is deleted as quickly as it is written
+	harness.Eventually(t, "the disk is full", func() bool { return strings.Contains(r.Output(), "output of a Step cannot be written") })
+	s.Signal(syscall.SIGCONT)
 	harness.Eventually(t, "the job says that the disk is full", func() bool { return strings.Contains(s.Job(id).Notice, "full") })
 	if out := s.Do("job", "show", id); !strings.Contains(out, "the disk of the Runner's working directory is full") {
 		t.Errorf("job show does not say it:\n%s", out)
