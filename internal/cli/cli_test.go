@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
@@ -36,6 +35,7 @@ type shell struct {
 	env      map[string]string
 	in       string
 	programs cli.Programs
+	said     func(errs string) // nil, or what hears all of standard error at each word on it
 }
 
 func shellFor(w *apitest.World) *shell {
@@ -48,7 +48,8 @@ type result struct {
 }
 
 func (s *shell) runIn(ctx context.Context, args ...string) result {
-	var out, errs lockedBuffer
+	var out lockedBuffer
+	errs := lockedBuffer{wrote: s.said}
 	status := cli.Run(ctx, cli.IO{In: strings.NewReader(s.in), Out: &out, Err: &errs, Env: func(key string) string { return s.env[key] }}, s.programs, args)
 	return result{status, out.String(), errs.String()}
 }
@@ -71,14 +72,19 @@ func (s *shell) ok(args ...string) result {
 }
 
 type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu    sync.Mutex
+	b     bytes.Buffer
+	wrote func(all string) // nil, or what is called after each Write
 }
 
 func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.b.Write(p)
+	n, err := l.b.Write(p)
+	if l.wrote != nil {
+		l.wrote(l.b.String())
+	}
+	return n, err
 }
 
 func (l *lockedBuffer) String() string {
@@ -263,10 +269,15 @@ func TestInterruptLeavesTheJob(t *testing.T) {
 		t.Fatalf("%v %s", err, made.out)
 	}
 	w.Apply(apitest.Scripts)
-	ctx, interrupt := context.WithCancel(context.Background())
+	ctx, interrupt := context.WithTimeout(context.Background(), apitest.Patience)
 	defer interrupt()
-	time.AfterFunc(1500*time.Millisecond, interrupt)
+	s.said = func(errs string) {
+		if strings.Contains(errs, "waiting: ") {
+			interrupt()
+		}
+	}
 	r := s.runIn(ctx, "module", "run", "prod/net/a")
+	s.said = nil
 	if r.status != 130 || !strings.Contains(r.err, "goes on") || !strings.Contains(r.err, "legwork job cancel 1") || !strings.Contains(r.err, "waiting: ") {
 		t.Errorf("%+v", r)
 	}
