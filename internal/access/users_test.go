@@ -188,6 +188,7 @@ func TestWebSessionsEnd(t *testing.T) {
 	newUser(t, a, admin(t, a, dir), "ann", catalog.RoleViewer)
 	begun := time.Now()
 	at := func(d time.Duration) { a.now = func() time.Time { return begun.Add(d) } }
+	at(0)
 	cookie := logIn(t, a, "ann", good)
 	at(SessionIdle - time.Minute)
 	if _, err := a.SessionActor(ctx, cookie, false); err != nil {
@@ -311,7 +312,7 @@ func TestFewWaitForAHash(t *testing.T) {
 	for range hashesAtOnce + hashesWaiting {
 		go func() { held <- h.run(context.Background(), func() { <-release }) }()
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for len(h.waiting) < hashesAtOnce+hashesWaiting && time.Now().Before(deadline) {
 		runtime.Gosched()
 	}

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come; it is over only when something is broken.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // kinds are the two buses that must behave alike. Each gives two ends of one bus.
 var kinds = map[string]func(t testing.TB) (a, b *bus.Bus){

@@ -55,7 +55,7 @@ func mustSucceed(t *testing.T, release func() error) {
 // waiting waits until n Updates are in line.
 func (g *group) waiting(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); runtime.Gosched() {
 		g.mu.Lock()
 		have := len(g.line)
 		g.mu.Unlock()
