@@ -17,9 +17,10 @@ import (
 func (s *server) stall() (goOn func()) {
 	s.t.Helper()
 	held, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	holds := sync.OnceFunc(func() { close(held) })
 	go func() {
 		done <- s.store.Update(context.Background(), func(*store.Tx) error {
-			close(held)
+			holds()
 			<-release
 			return nil
 		})
@@ -201,8 +202,7 @@ func TestRefusalThatNobodyAskedForSaysNothing(t *testing.T) {
 	}
 	// One that was asked is believed, with a reason that is one short line.
 	b := s.fake(mine, "b").online(s)
-	o := expect[*wire.Offer](b)
-	b.send(&wire.Refuse{Ref: o.Ref, Message: "no\nroom " + strings.Repeat("x", 1000)})
+	go b.refuseAll("no\nroom " + strings.Repeat("x", 1000)) // it is asked again after a while
 	eventually(t, "the job says why it waits", func() bool { return s.job(j.ID).Wait.Code == work.WaitRefused })
 	if text := s.job(j.ID).Wait.Text; !strings.HasPrefix(text, "no room xx") || len(text) > 300 {
 		t.Fatalf("the reason: %q", text)

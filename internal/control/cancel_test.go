@@ -32,6 +32,7 @@ func TestCancel(t *testing.T) {
 	j := s.submit("prod/net/m0", work.Run)
 	step := f.take()
 	f.start(step.Ref, 0)
+	s.until(j.ID, work.Running)
 	for _, mode := range []work.CancelMode{work.AfterCurrent, work.Graceful, work.Kill} {
 		_, err := s.c.CancelJob(ctx, s.owner(), j.ID, mode, "")
 		s.must(err)

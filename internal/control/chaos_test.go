@@ -205,6 +205,7 @@ func TestHostileMessages(t *testing.T) {
 	j := s.submit("prod/net/m0", work.Run)
 	step := victim.take()
 	victim.start(step.Ref, 0)
+	s.until(j.ID, work.Running)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

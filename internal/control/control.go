@@ -215,6 +215,7 @@ func New(cfg Config) *Control {
 // Run does what goes on all the time, until ctx ends: it dispatches, sweeps, keeps presence, archives, and
 // listens to the hints of other Servers. When it returns, all Sessions are closed and nothing runs any more.
 func (c *Control) Run(ctx context.Context) error {
+	began := time.Since(c.born)
 	if err := c.rise(ctx); err != nil {
 		return err
 	}
@@ -223,6 +224,7 @@ func (c *Control) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	c.upSince.Store(int64(began))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
@@ -240,8 +242,7 @@ func (c *Control) Run(ctx context.Context) error {
 
 // rise ends what a former life of this Server left behind.
 func (c *Control) rise(ctx context.Context) error {
-	now := time.Since(c.born)
-	err := c.store.Update(ctx, func(tx *store.Tx) error {
+	return c.store.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.BeatServer(c.server, tx.Now().Add(-time.Second)); err != nil {
 			return err
 		}
@@ -250,11 +251,6 @@ func (c *Control) rise(ctx context.Context) error {
 		}
 		return tx.BeatServer(c.server, tx.Now().Add(serverLease))
 	})
-	if err != nil {
-		return err
-	}
-	c.upSince.Store(int64(now))
-	return nil
 }
 
 // setDown tells the other Servers that this one is gone, so that they need not wait for its lease to pass.

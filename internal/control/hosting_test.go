@@ -276,9 +276,11 @@ func TestScaleFromZero(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
 	c := s.hosted(nil)
 	c.deploy()
+	c.mu.Lock()
 	if got := fmt.Sprint(c.steps); got != "[check prepare launch]" {
 		t.Errorf("the launcher did %s", got)
 	}
+	c.mu.Unlock()
 	c.empty()
 
 	s.scripts(s.owner(), 3)

@@ -94,7 +94,7 @@ func running(t *testing.T, limits Limits) (*server, *fake, *work.Job, *wire.RunS
 	j := s.submit("prod/net/m0", work.Run)
 	step := f.take()
 	f.start(step.Ref, 0)
-	return s, f, j, step
+	return s, f, s.until(j.ID, work.Running), step
 }
 
 func TestResultWaitsForItsLog(t *testing.T) {
@@ -149,7 +149,12 @@ func TestFollowersSeeEveryLineOnceAndTheEnd(t *testing.T) {
 		}
 		gapless(t, lines, 1, batches*each+3)
 	}
-	eventually(t, "nobody is counted any more", func() bool { return s.c.Stats().Followers == 0 && len(s.c.tails.byJob) == 0 })
+	eventually(t, "nobody is counted any more", func() bool {
+		counted := s.c.Stats().Followers
+		s.c.tails.mu.Lock()
+		defer s.c.tails.mu.Unlock()
+		return counted == 0 && len(s.c.tails.byJob) == 0
+	})
 }
 
 func TestFollowerJoinsInTheMiddle(t *testing.T) {
@@ -207,9 +212,10 @@ func TestFollowBeforeTheJobBegins(t *testing.T) {
 	}
 	f.run(step, 1, work.StepResult{})
 	w.next(t)
+	next := expect[*wire.RunStep](f) // a line is stored before its Step is over
 	_, err := s.c.CancelJob(context.Background(), s.owner(), j.ID, work.Kill, "")
 	s.must(err)
-	f.finish(expect[*wire.RunStep](f).Ref, 1, 0, work.StepResult{Status: work.StepCanceled})
+	f.finish(next.Ref, 1, 0, work.StepResult{Status: work.StepCanceled})
 	s.must(w.wait(t))
 }
 

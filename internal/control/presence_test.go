@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -136,7 +137,7 @@ func TestInstanceWithAnotherServerGivesWayWhenItsLeaseIsOver(t *testing.T) {
 		}))
 	}
 	for name, code := range map[string]wire.CloseCode{"a": wire.CloseDuplicate, "b": wire.CloseSingle} {
-		heard(s.c.limits.Lease - 10*time.Second)
+		heard(s.c.limits.Lease / 2)
 		if got := wire.CodeOf(s.fake(r, name).dial(s)); got != code {
 			t.Errorf("%s while it lives: %v", name, got)
 		}
@@ -620,10 +621,11 @@ func TestWhatForbidsJobsWaitsForClaims(t *testing.T) {
 			s.fake(r, "a").online(s)
 			sess := s.c.sessions.named(r.ID, "a")
 			looked, goOn, claimed, forbidden := make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)
+			looks := sync.OnceFunc(func() { close(looked) })
 			go func() {
 				claimed <- s.store.Update(context.Background(), func(tx *store.Tx) error {
 					err := s.c.mayTake(tx, sess, module, false)
-					close(looked)
+					looks()
 					<-goOn
 					return err
 				})

@@ -12,7 +12,8 @@ import (
 
 // TestRegisterLaunched: a bootstrap token is good for one process of one name, once, in time; its request may be made again.
 func TestRegisterLaunched(t *testing.T) {
-	s := newWorld(t).serve(Limits{})
+	w := newWorld(t)
+	s := &server{world: w, c: w.still()} // or a launch that no Job begins would be given up
 	r := s.runner(s.owner(), catalog.RunnerSpec{Name: "edge", AllowMultipleInstances: true, Lifetime: catalog.Ephemeral,
 		Hosting: &catalog.Hosting{Launcher: catalog.LaunchProcess}})
 	s.runner(s.owner(), catalog.RunnerSpec{Name: "other", AllowMultipleInstances: true})

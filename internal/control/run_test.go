@@ -304,9 +304,9 @@ func TestLossOfOneRunnerOfThree(t *testing.T) {
 		m := s.hosts[0].take()
 		s.hosts[0].start(m.Ref, 0)
 		s.tell(m, j.ID, 1, work.NodeSucceeded, 0, 0)
+		s.untilPart(j.ID, 1, work.Running)
 		s.hosts[0].cut()
 		f := s.host(0, "b").online(s.server)
-		s.untilPart(j.ID, 1, work.Running)
 		s.c.applyLate(context.Background(), s.org, s.parts(j.ID)[0].ID, work.LeaseLost{Attempt: 1, Reason: "its host burnt"})
 		m = f.take()
 		if m.Attempt != 2 || len(m.Round.Nodes) != 3 || len(m.Spec.Run.Settled) != 1 || m.Spec.Run.Settled[0].Node != 0 {
@@ -336,6 +336,7 @@ func TestWhatEarlierRoundsPassedOn(t *testing.T) {
 	s.hosts[0].through(m)
 	m = s.hosts[0].round(2)
 	s.hosts[0].start(m.Ref, 2)
+	eventually(t, "the last round is under way", func() bool { return s.parts(j.ID)[0].Steps[2].Status == work.StepRunning })
 	s.hosts[0].cut()
 	f := s.host(0, "b").online(s.server)
 	p.Items[2].Step.Repeatable = true // or nothing would be left to do

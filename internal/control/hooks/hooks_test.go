@@ -166,7 +166,7 @@ func TestServersCallOnce(t *testing.T) {
 	if n := len(w.deliveries()); n != 1 {
 		t.Fatalf("%d deliveries", n)
 	}
-	for deadline := time.Now().Add(10 * time.Second); w.deliveries()[0].Status != store.WebhookDelivered; <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); w.deliveries()[0].Status != store.WebhookDelivered; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it is not delivered")
 		}
