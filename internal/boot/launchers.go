@@ -2,7 +2,9 @@ package boot
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"legwork/internal/catalog"
 	"legwork/internal/launcher"
@@ -28,6 +30,7 @@ func (s *RunnerSettings) launcherHost(self string) launcher.Host {
 	return launcher.Host{
 		Dir: filepath.Join(s.WorkingDirectory.WorkingDirectory, "hosted"), Program: self, Version: Version(), CAFile: s.Server.CAFile,
 		Keys: s.Runner.ReleaseKeys, OwnOnly: s.Runner.Updates == string(release.Off), Settings: s.handedDown(),
+		Environment: s.Runner.LauncherEnvironment, TempDir: os.Getenv("TMPDIR"),
 	}
 }
 
@@ -46,4 +49,16 @@ func (s *RunnerSettings) handedDown() json.RawMessage {
 		panic(err) // plain structs of texts, numbers and lists
 	}
 	return text
+}
+
+// checkEnvironment names what cannot be names of variables.
+func checkEnvironment(key string, names []string, problem report) {
+	for _, name := range names {
+		switch _, err := filepath.Match(name, ""); {
+		case err != nil || name == "" || strings.ContainsAny(name, "=/"):
+			problem(key, "holds %s, which is no name and no glob of names", quoted(name))
+		case launcher.IsSetting(name):
+			problem(key, "holds %s: settings are never passed on", quoted(name))
+		}
+	}
 }

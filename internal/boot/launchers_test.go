@@ -62,3 +62,17 @@ func TestLauncherIsOptional(t *testing.T) {
 		}
 	}
 }
+
+// What is passed on to hosted Runners is named in the settings, which are never among it themselves.
+func TestLauncherEnvironment(t *testing.T) {
+	base := []string{"LEGWORK_SERVER__URL=http://127.0.0.1:1", "LEGWORK_RUNNER__REGISTRATIONTOKEN=lwr_x", "HOME=" + t.TempDir()}
+	s, err := LoadRunnerSettings(Layers{Environ: append(base, "LEGWORK_RUNNER__LAUNCHER_ENVIRONMENT=PULUMI_HOME,TF_*")})
+	if err != nil || !reflect.DeepEqual(s.launcherHost("legwork").Environment, []string{"PULUMI_HOME", "TF_*"}) {
+		t.Errorf("%+v, %v", s.Runner.LauncherEnvironment, err)
+	}
+	for _, bad := range []string{"A=1", "[", "LEGWORK_DATABASE", "Runner__Credentials__ClientSecret"} {
+		if _, err := LoadRunnerSettings(Layers{Environ: append(base, "LEGWORK_RUNNER__LAUNCHER_ENVIRONMENT="+bad)}); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

@@ -101,6 +101,7 @@ func (s *server) openLocalRunner() (*localRunner, error) {
 	l.settings.WorkingDirectory.TempDirectory = filepath.Join(dir, "temp")
 	l.settings.Runner.Instance = l.instance
 	l.settings.Runner.Launcher = true // the host is the Server's own
+	l.settings.Runner.LauncherEnvironment = s.settings.LauncherEnvironment
 	l.settings.Runner.ReleaseKeys = s.settings.ReleaseKeys
 	if l.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fault.New(fault.Unavailable, "listen", "the local runner finds no free port on the loopback").WithCause(err).

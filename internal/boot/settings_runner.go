@@ -125,6 +125,10 @@ type RunnerSection struct {
 	// When true, the Server may have this Runner start and stop other Runners: processes on its host, containers, tasks in a cloud, as
 	// whoever this Runner is there. What these settings forbid is forbidden to processes on its host, too.
 	Launcher bool `json:"launcher"`
+	// Names of environment variables of this process, or globs of names, that Runners on its host which it starts get, too, and the
+	// script of the launcher exec: besides PATH, HOME, USER, LOGNAME, LANG, LANGUAGE, LC_*, TZ, TMPDIR, proxies and SSL_CERT_*. Never
+	// settings.
+	LauncherEnvironment []string `json:"launcher_environment" jsonschema:"maxItems=100"`
 
 	// What a Server may do to this program when there is a newer release. notify: it is said in the log; patch, minor: the
 	// Server may replace it, where the last number alone changes, or any but the first; off: nothing.
@@ -276,6 +280,7 @@ func (s *RunnerSettings) checkIdentity(problem report) {
 	if strings.ContainsFunc(s.Runner.Instance, func(r rune) bool { return r < ' ' || r == 0x7f || r == '/' || r == '\\' }) {
 		problem("Runner.Instance", "must hold no slash and no control character")
 	}
+	checkEnvironment("Runner.launcher_environment", s.Runner.LauncherEnvironment, problem)
 	if len(s.Runner.Labels) > 100 {
 		problem("Runner.Labels", "must have at most 100 entries, not %d", len(s.Runner.Labels))
 	}

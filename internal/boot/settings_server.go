@@ -88,6 +88,9 @@ type ServerSettings struct {
 	// Public keys of minisign that are trusted to sign releases of this program, besides those that are built in: the lines that begin
 	// with RW.
 	ReleaseKeys []string `json:"release_keys" jsonschema:"maxItems=50"`
+	// Names of environment variables of the Server, or globs of names, that hosted Runners on its host get, too: as
+	// Runner.launcher_environment of a Runner that launches.
+	LauncherEnvironment []string `json:"launcher_environment" jsonschema:"maxItems=100"`
 
 	// A shared secret of at least 16 characters with which any number of Runners may register themselves. Tokens of `legwork
 	// runner token create` are safer: they expire. Empty: none.
@@ -185,6 +188,7 @@ func (s *ServerSettings) checkPlaces(h *host, problem report) {
 	if _, err := release.Trusted(s.ReleaseKeys); err != nil {
 		problem("release_keys", "cannot be used: %s", err)
 	}
+	checkEnvironment("launcher_environment", s.LauncherEnvironment, problem)
 	if n := len(s.RunnerRegistrationToken.Reveal()); n > 0 && (n < minRegistrationToken || n > maxRegistrationToken) {
 		problem("runner_registration_token", "must have %d to %d characters: whoever guesses it has a Runner", minRegistrationToken, maxRegistrationToken)
 	}

@@ -35,7 +35,9 @@ type assignment struct {
 	// Removing says that the Job takes everything down: nothing then has to be fit for launching.
 	Removing bool `json:"removing,omitzero"`
 
-	Settings json.RawMessage `json:"settings,omitempty"` // Host.Settings
+	Environment []string        `json:"environment,omitempty"` // Host.Environment
+	TempDir     string          `json:"temp_dir,omitzero"`     // Host.TempDir
+	Settings    json.RawMessage `json:"settings,omitempty"`    // Host.Settings
 }
 
 // outcome is what the process leaves.
@@ -76,7 +78,8 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 			WithHint("the Server and this Runner may be of versions that do not fit: upgrade the older one")
 	}
 	a := assignment{Step: step, Task: bare(w.Spec.Task), Result: resultPath(w, step), Dir: e.host.Dir, CAFile: e.host.CAFile, Keys: e.host.Keys,
-		Version: e.host.Version, OwnOnly: e.host.OwnOnly, Removing: w.Spec.Action == work.Remove, Settings: e.host.Settings}
+		Version: e.host.Version, OwnOnly: e.host.OwnOnly, Removing: w.Spec.Action == work.Remove,
+		Environment: e.host.Environment, TempDir: e.host.TempDir, Settings: e.host.Settings}
 	if a.Task.Hosting.Exec != nil && w.Spec.Script != nil {
 		script := *w.Spec.Script // that was looked at
 		a.Task.Hosting.Exec = &script

@@ -62,6 +62,10 @@ type Host struct {
 	Keys    []string     // public keys that releases are signed with, besides the built-in ones
 	OwnOnly bool         // processes on this host run this program, never a newer release
 	Say     func(string) // takes a line for the log of the Step; never nil
+	// Environment names variables of the Runner's process, or globs of names, that processes on this host and scripts get besides the
+	// harmless ones: see Passed.
+	Environment []string
+	TempDir     string // TMPDIR of the Runner's process, that of a Step being gone with its Job; may be empty
 	// Settings is a file of settings, JSON, for Runners that are started on this host: what its owner lets a Server do. Empty: none.
 	Settings json.RawMessage
 }

@@ -75,7 +75,8 @@ func (k Kinds) open(a assignment, say func(string)) (Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return open(Host{Dir: a.Dir, Program: self, Version: a.Version, CAFile: a.CAFile, Keys: a.Keys, OwnOnly: a.OwnOnly, Say: say, Settings: a.Settings})
+	return open(Host{Dir: a.Dir, Program: self, Version: a.Version, CAFile: a.CAFile, Keys: a.Keys, OwnOnly: a.OwnOnly, Say: say,
+		Environment: a.Environment, TempDir: a.TempDir, Settings: a.Settings})
 }
 
 // takeEnvironment moves what is secret from the environment of this program into the task. hide masks it in a text.

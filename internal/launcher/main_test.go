@@ -100,7 +100,7 @@ func spec(hosting catalog.Hosting) *work.Spec {
 // performed takes a Step the way of a Job: through the Engine, a file, the environment, Main, and back.
 func performed(t *testing.T, f *fake, step work.StepKind, s *work.Spec) (result work.StepResult, said string) {
 	t.Helper()
-	e := NewEngine(Host{Dir: "/hosted", Program: "/bin/legwork", Version: "1.2.3", OwnOnly: true, Settings: json.RawMessage(`{"Policy":{}}`)})
+	e := NewEngine(Host{Dir: "/hosted", Program: "/bin/legwork", Version: "1.2.3", OwnOnly: true, Environment: []string{"TF_*"}, TempDir: "/scratch", Settings: json.RawMessage(`{"Policy":{}}`)})
 	w := engine.Workspace{JobDir: t.TempDir(), Spec: s, Env: []string{"AWS_SECRET_ACCESS_KEY=key-of-aws"}}
 	c, ok, err := e.Command(t.Context(), step, w)
 	if err != nil || !ok || !slices.Equal(c.Argv[:3], []string{"/bin/legwork", "runner", "launch"}) {
@@ -128,7 +128,7 @@ func performed(t *testing.T, f *fake, step work.StepKind, s *work.Spec) (result 
 	opened := Host{}
 	kinds := Kinds{catalog.LaunchProcess: func(h Host) (Launcher, error) { opened = h; return f, nil }}
 	status := kinds.Main(t.Context(), file, &out)
-	if opened.Dir != "/hosted" || opened.Version != "1.2.3" || !opened.OwnOnly || string(opened.Settings) != `{"Policy":{}}` {
+	if opened.Dir != "/hosted" || opened.Version != "1.2.3" || !opened.OwnOnly || !slices.Equal(opened.Environment, []string{"TF_*"}) || opened.TempDir != "/scratch" || string(opened.Settings) != `{"Policy":{}}` {
 		t.Errorf("the host is %+v", opened)
 	}
 	for _, entry := range os.Environ() {

@@ -199,14 +199,17 @@ func (l *Launcher) Remove(ctx context.Context, task *work.RunnerTask) error {
 	return l.dropReleases(ctx, 0)
 }
 
-// environment gives what a process is started with: the environment of this host's Runner without its settings, and what launcher.Environment
-// gives. Of that, too, only Legwork's own part may be settings: what the settings here forbid is not for a Server to allow.
+// environment gives what a process is started with: of the environment of this host's Runner what Host.Passed lets through, and what
+// launcher.Environment gives. Of that, too, only Legwork's own part may be settings: what the settings here forbid is not for a Server to allow.
 func (l *Launcher) environment(task *work.RunnerTask, u work.Unit, dir string) []string {
 	env := map[string]string{}
-	for _, entry := range os.Environ() {
-		if name, value, _ := strings.Cut(entry, "="); !isSetting(name) && name != "TMPDIR" { // which is a folder of the Job
-			env[name] = value
-		}
+	for _, entry := range l.host.Passed(os.Environ()) {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	delete(env, "TMPDIR") // which is a folder of the Job
+	if l.host.TempDir != "" {
+		env["TMPDIR"] = l.host.TempDir
 	}
 	told := launcher.Environment(task, u)
 	for _, name := range settingsAmong(task) {
@@ -224,16 +227,11 @@ func (l *Launcher) environment(task *work.RunnerTask, u work.Unit, dir string) [
 	return entries
 }
 
-// isSetting tells whether a variable is, or could be, a setting of a Runner, in any of the forms that boot reads.
-func isSetting(name string) bool {
-	return strings.HasPrefix(strings.ToUpper(name), "LEGWORK_") || strings.Contains(name, "__")
-}
-
 // settingsAmong gives those names of Hosting.Environment that are settings of a Runner.
 func settingsAmong(task *work.RunnerTask) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(task.Hosting.Environment)) {
-		if isSetting(name) {
+		if launcher.IsSetting(name) {
 			names = append(names, name)
 		}
 	}

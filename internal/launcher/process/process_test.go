@@ -47,6 +47,8 @@ func TestMain(m *testing.M) {
 type place struct {
 	dir      string
 	settings json.RawMessage
+	passed   []string // names of variables
+	temp     string   // TMPDIR of the Runner
 
 	mu    sync.Mutex
 	calls int // since fail
@@ -59,7 +61,8 @@ func (p *place) open(t *testing.T) *Launcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := New(launcher.Host{Dir: p.dir, Program: self, Version: "1.0.0", Say: func(line string) { t.Log(line) }, Settings: p.settings})
+	l, err := New(launcher.Host{Dir: p.dir, Program: self, Version: "1.0.0", Say: func(line string) { t.Log(line) }, Settings: p.settings,
+		Environment: p.passed, TempDir: p.temp})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +254,42 @@ func TestSettingsOfTheHost(t *testing.T) {
 	await(t, "it says how it was started", func() bool { return lastLines(filepath.Join(dir, "log")) == want })
 	if text, err := os.ReadFile(filepath.Join(dir, "settings.json")); err != nil || !bytes.Equal(text, p.settings) {
 		t.Errorf("settings %s, %v", text, err)
+	}
+	if err := p.open(t).Remove(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEnvironmentOfAProcess: what the Runner that launches was given for itself stays with it, unless its owner names it.
+func TestEnvironmentOfAProcess(t *testing.T) {
+	p := newPlace(t)
+	p.passed, p.temp = []string{"PULUMI_HOME", "TF_*", "LEGWORK_*", "*__*"}, t.TempDir()
+	harmless := map[string]string{"LC_TIME": "C", "TZ": "UTC", "HTTPS_PROXY": "http://proxy:3128", "no_proxy": "localhost", "SSL_CERT_FILE": "/etc/ssl/cert.pem",
+		"PULUMI_HOME": "/opt/pulumi", "TF_PLUGIN_CACHE_DIR": "/var/cache/tf", "PATH": os.Getenv("PATH"), "HOME": t.TempDir()}
+	others := []string{"AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "VAULT_TOKEN", "SSH_AUTH_SOCK", "DATABASE_URL", "TF", "LEGWORK_RUNNER__CREDENTIALS__CLIENTSECRET",
+		"legwork_database", "Runner__Credentials__ClientSecret", "LCX"}
+	for name, value := range harmless {
+		t.Setenv(name, value)
+	}
+	for _, name := range append(others, "TMPDIR") {
+		t.Setenv(name, "not-to-be-passed-on")
+	}
+	task := p.bench().Task("owner", "cloud", "cloud-00000001")
+	task.Hosting.Environment = map[string]string{"AWS_PROFILE": "jobs", "TZ": "Europe/Berlin"}
+	if _, err := p.open(t).Ensure(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	harmless["AWS_PROFILE"], harmless["TZ"], harmless["TMPDIR"] = "jobs", "Europe/Berlin", p.temp
+	env := p.bench().Environ(t, "cloud-00000001")
+	for name, want := range harmless {
+		if env[name] != want {
+			t.Errorf("%s is %q, want %q", name, env[name], want)
+		}
+	}
+	for name, value := range env {
+		if value == "not-to-be-passed-on" {
+			t.Errorf("it was passed %s", name)
+		}
 	}
 	if err := p.open(t).Remove(t.Context(), task); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,9 @@
 //   - stop ends the named ones, and takes it as done when one is not there. It prints nothing.
 //   - remove ends all processes with those two tags, and deletes all that ensure made. It prints nothing.
 //
+// A script has, of the environment of the Runner that launches, what launcher.Host.Passed lets through; its TMPDIR is that of the Step. What a
+// command line of a cloud logs in with is named by the owner of the host, in Runner.launcher_environment.
+//
 // An environment holds a token: it belongs into no argument of a command, and into no log. Standard error goes into the log of the Step.
 // A script that cannot do it ends with an exit status other than 0 and prints, if it can tell why,
 //
@@ -218,7 +221,7 @@ func (l *Launcher) run(ctx context.Context, task *work.RunnerTask, r request) (a
 	cmd := exec.Command(command.Argv[0], append(command.Argv[1:], r.Action)...)
 	printed := &bounded{left: maxOutput}
 	said := &lines{say: l.host.Say}
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, environ(), bytes.NewReader(told), printed, said, maxGrace
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, l.host.Passed(os.Environ()), bytes.NewReader(told), printed, said, maxGrace
 	ctx, stop := context.WithTimeoutCause(ctx, l.timeout, errLate)
 	defer stop()
 	err = execute(ctx, cmd, l.grace)
@@ -313,17 +316,6 @@ func shortened(text string) string {
 		text = text[:maxText]
 	}
 	return strings.TrimSpace(strings.ToValidUTF8(text, ""))
-}
-
-// environ is what a script inherits: the environment of this host's Runner, without Legwork's own variables.
-func environ() []string {
-	var kept []string
-	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, "LEGWORK_") {
-			kept = append(kept, entry)
-		}
-	}
-	return kept
 }
 
 // execute runs a script to its end, and ends it and what it started when ctx ends. The keeper sends its signals to the whole group of this

@@ -203,6 +203,25 @@ echo '{"units":[{"name":"cloud-1","id":"i","state":"running"}]}'`, time.Minute)
 	}
 }
 
+// TestEnvironmentOfAScript: of the Runner's environment a script has what does no harm, and what the owner of the host names.
+func TestEnvironmentOfAScript(t *testing.T) {
+	for _, name := range []string{"HCLOUD_TOKEN", "HCLOUD_CONTEXT", "AWS_SECRET_ACCESS_KEY", "LC_TIME", "TMPDIR", "LEGWORK_RUNNER__X", "Runner__X"} {
+		t.Setenv(name, "/tmp")
+	}
+	var said []string
+	l, err := New(launcher.Host{Environment: []string{"HCLOUD_*"}, Say: func(line string) { said = append(said, line) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := &catalog.ScriptSpec{Run: `env | grep =/tmp$ | cut -d= -f1 | sort >&2; echo '{"units":[]}'`}
+	if _, err := l.List(t.Context(), &work.RunnerTask{Hosting: &catalog.Hosting{Exec: script}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(said, " "); got != "HCLOUD_CONTEXT HCLOUD_TOKEN LC_TIME TMPDIR" {
+		t.Errorf("it has %q", got)
+	}
+}
+
 // The example's processes stand in a folder that stays, and one that ended is told with the end of its log.
 func TestProcessesOfTheExample(t *testing.T) {
 	b := bench(t)
