@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,7 +43,11 @@ type cloud struct {
 	tidying   chan struct{} // what tidy Steps wait for, at their end; nil: nothing
 	hubs      []*server     // that processes connect to, one after the other; none: the first Server
 	crew      sync.WaitGroup
-	t         testing.TB
+
+	// found gives what a tidy finds of the last that was launched; nil: nothing of any.
+	found func(launched string) []work.UnitReport
+
+	t testing.TB
 }
 
 // hosted declares a hosted Runner, with times that no manifest may have, and a launcher for it.
@@ -144,6 +149,9 @@ func (c *cloud) perform(spec *work.Spec, kind work.StepKind) work.StepResult {
 	switch kind {
 	case work.StepTidy:
 		c.known = append(c.known, spec.Task.Known)
+		if c.found != nil {
+			r.Units = c.found(c.launched[len(c.launched)-1])
+		}
 	case work.StepTeardown:
 		for name, p := range c.processes {
 			p.conn.Close(wire.CloseNormal, "")
@@ -371,6 +379,78 @@ func TestLaunchThatNeverComes(t *testing.T) {
 	if n := len(c.made()); n != 3 {
 		t.Errorf("%d processes were made", n)
 	}
+}
+
+// TestProcessGoesBeforeItIsOnline: a process that ends while it is awaited is given up when its launcher sees it gone, with what that knows of
+// its end, long before launch_timeout; so is one of which nothing is there at all.
+func TestProcessGoesBeforeItIsOnline(t *testing.T) {
+	for name, report := range map[string]func(string) []work.UnitReport{
+		"it ended": func(unit string) []work.UnitReport {
+			return []work.UnitReport{{Name: unit, ID: "pid 7", State: work.UnitStopped, Note: "exit 3: no route to host"}}
+		},
+		"it is gone": func(string) []work.UnitReport { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).serve(Limits{})
+			c := s.hosted(func(h *catalog.Hosting) { h.LaunchTimeout = catalog.Duration(time.Hour) })
+			s.scripts(s.owner(), 1)
+			c.deploy()
+			c.empty()
+			eventually(t, "no orphans are looked for", func() bool { return !s.hostingState().TidyDue })
+			c.mu.Lock()
+			c.silent, c.found = 1, report
+			c.mu.Unlock()
+			j := s.submit("prod/net/m0", work.Run)
+			eventually(t, "it is awaited", func() bool {
+				return len(c.made()) == 2 && slices.ContainsFunc(s.runnerJobs(work.Launch), func(j *work.Job) bool {
+					return j.Current() < len(j.Steps) && j.Steps[j.Current()].Kind == work.StepOnline && j.Steps[j.Current()].Status == work.StepRunning
+				})
+			})
+			s.longSince(c.made()[1], 11*time.Minute) // of the hour
+			eventually(t, "it is given up", func() bool { return c.ledger()[store.LaunchGivenUp] == 1 })
+			all, err := s.c.Launches(t.Context(), s.owner(), "edge", 0)
+			s.must(err)
+			want := "its process ended before it was online: it is not there any more"
+			if len(report("")) > 0 {
+				want = "its process ended before it was online: exit 3: no route to host"
+			}
+			if i := slices.IndexFunc(all, func(l store.Launch) bool { return l.Name == c.made()[1] }); i < 0 || all[i].EndedWhy != want || !all[i].Stopped {
+				t.Errorf("the ledger says %+v", all)
+			}
+			if n := s.hostingState().Failures; n != 1 {
+				t.Errorf("it counts as %d failures", n)
+			}
+			s.hasty()
+			s.until(j.ID, work.Succeeded)
+		})
+	}
+}
+
+// runnerJobs gives the Runner Jobs of an Action that are not over.
+func (s *server) runnerJobs(action work.Action) (found []*work.Job) {
+	s.t.Helper()
+	s.must(s.store.View(context.Background(), func(tx *store.Tx) error {
+		all, err := tx.OpenTasks(s.org)
+		found = slices.DeleteFunc(all, func(j *work.Job) bool { return j.Action != action })
+		return err
+	}))
+	return found
+}
+
+// longSince has the launcher have had a launch, and orphans have been looked for, so long ago.
+func (s *server) longSince(name string, ago time.Duration) {
+	s.t.Helper()
+	s.setHosting(func(state *store.HostingState) { state.TidyAt = time.Now().Add(-ago) })
+	s.must(s.store.Update(context.Background(), func(tx *store.Tx) error {
+		r, err := tx.Runner(s.org, "edge")
+		if err != nil {
+			return err
+		}
+		l, _, err := tx.LaunchNamed(s.org, r.ID, name)
+		l.StartedAt = tx.Now().Add(-ago)
+		return errors.Join(err, tx.SaveLaunch(l))
+	}))
+	s.c.hosting.Poke()
 }
 
 // TestTwoServersLaunchOnce: two Servers on one database launch for a Job once.

@@ -110,12 +110,15 @@ func (h *Hosting) stands(tx *store.Tx, s *store.HostingState) error {
 	return nil
 }
 
-// tidy queues the Job that looks for orphans, when that is due. While Instances start nobody looks: they would be hard to tell from orphans.
+// tidy queues the Job that looks for orphans, when that is due. While Instances start nobody looks, unless one of them should be online: the
+// same Job tells whether its process is still there.
 func (l *look) tidy(f *fleet) error {
 	now := l.tx.Now()
-	usual := now.Sub(f.state.LaunchedAt) < tidyAfter && now.Sub(laterOf(f.state.TidyAt, f.state.LaunchedAt)) > tidyEvery
+	due := f.state.TidyDue || now.Sub(f.state.LaunchedAt) < tidyAfter && now.Sub(laterOf(f.state.TidyAt, f.state.LaunchedAt)) > tidyEvery
 	starting := slices.ContainsFunc(f.open, func(o *launch) bool { return o.State == store.LaunchStarting })
-	if !f.state.TidyDue && !usual || starting || f.tidying || f.state.RemoveJob != "" || len(f.waiting) > 0 && now.Sub(f.state.TidyAt) < tidyEvery {
+	due = due && !starting && (len(f.waiting) == 0 || now.Sub(f.state.TidyAt) >= tidyEvery)
+	late := l.late(f)
+	if !due && !late || f.tidying || f.state.RemoveJob != "" {
 		return nil
 	}
 	open, err := l.tx.OpenOfLane(l.org, tidyLane(f.runner.ID))
@@ -123,9 +126,37 @@ func (l *look) tidy(f *fleet) error {
 		return err
 	}
 	j, s := l.h.task(f.runner, work.Tidy, by, "processes may be left that nobody needs")
+	if late {
+		j.Cause = "an instance is not online yet, and its process may be gone"
+	}
 	j.Lane, j.Priority = tidyLane(f.runner.ID), work.PriorityNormal
 	f.state.TidyAt, f.state.TidyDue = now, false
 	return l.do.Enqueue(j, s)
+}
+
+// lateShare and lateLeast say how often it is looked whether the process of an Instance that is not online yet is still there: so many times
+// within launch_timeout, with at least so much in between.
+const (
+	lateShare = 6
+	lateLeast = 2 * time.Second
+)
+
+// late tells whether it is time to look whether a process that was started, and is not online, is still there.
+func (l *look) late(f *fleet) bool {
+	pause := max(time.Duration(f.hosting.LaunchTimeout)/lateShare, lateLeast)
+	return slices.ContainsFunc(f.open, func(o *launch) bool {
+		return o.State == store.LaunchStarting && !o.StartedAt.IsZero() && l.tx.Now().Sub(laterOf(o.StartedAt, f.state.TidyAt)) > pause &&
+			slices.ContainsFunc(l.tasks, func(j *work.Job) bool { return j.ID == o.JobID && !awaitedSince(j).IsZero() })
+	})
+}
+
+// awaitedSince tells since when a Job waits for what it launched to be online; zero when its launcher is not through, or it is over.
+func awaitedSince(j *work.Job) time.Time {
+	i := j.Current()
+	if j.Status.Terminal() || i >= len(j.Steps) || j.Steps[i].Kind != work.StepOnline {
+		return time.Time{}
+	}
+	return j.Steps[i].StartedAt
 }
 
 // retire has an Instance take no further Job, and end. One that got a Job in this moment stays, unless it is to go anyway.
@@ -341,7 +372,12 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 	if err != nil {
 		return err
 	}
-	failed := ""
+	failed, kind := "", j.Steps[step].Kind
+	if kind == work.StepTidy && result.Status == work.StepSucceeded {
+		if result.Units, err = missed(tx, j, s.Task.RunnerID, result.Units); err != nil {
+			return err
+		}
+	}
 	for _, u := range result.Units {
 		l, ok, err := tx.LaunchNamed(j.OrganizationID, s.Task.RunnerID, u.Name)
 		if err != nil {
@@ -350,7 +386,14 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 		if !ok {
 			continue // an orphan of another life
 		}
-		if take(&l, u, j.Steps[step].Kind, tx.Now()) {
+		if kind == work.StepTidy && l.State == store.LaunchStarting {
+			if begun, err := begunBefore(tx, j, l); err != nil {
+				return err
+			} else if !begun { // its launcher may just be making it
+				continue
+			}
+		}
+		if take(&l, u, kind, tx.Now()) {
 			failed = l.Name + ": " + l.EndedWhy
 		}
 		if err := tx.SaveLaunch(l); err != nil {
@@ -364,10 +407,34 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 			return err
 		}
 	}
-	if j.Steps[step].Kind == work.StepTeardown && result.Status == work.StepSucceeded {
+	if kind == work.StepTeardown && result.Status == work.StepSucceeded {
 		return h.tornDown(tx, j.OrganizationID, s.Task.RunnerID)
 	}
 	return nil
+}
+
+// missed adds the processes to what a tidy found that are awaited and that it did not find.
+func missed(tx *store.Tx, tidy *work.Job, runnerID string, found []work.UnitReport) ([]work.UnitReport, error) {
+	open, err := tx.OpenLaunches(tidy.OrganizationID, runnerID)
+	for _, l := range open {
+		if l.State == store.LaunchStarting && !slices.ContainsFunc(found, func(u work.UnitReport) bool { return u.Name == l.Name }) {
+			found = append(found, work.UnitReport{Name: l.Name, State: work.UnitStopped, Note: "it is not there any more"})
+		}
+	}
+	return found, err
+}
+
+// begunBefore tells whether the launcher of a process was through when a tidy was asked for.
+func begunBefore(tx *store.Tx, tidy *work.Job, l store.Launch) (bool, error) {
+	j, err := tx.Job(l.OrganizationID, l.JobID)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil // see look.missing
+	}
+	if err != nil {
+		return false, err
+	}
+	since := awaitedSince(j)
+	return !since.IsZero() && !since.After(tidy.CreatedAt), nil
 }
 
 // take notes what is said of one process, and tells whether it failed to start.
@@ -383,7 +450,7 @@ func take(l *store.Launch, u work.UnitReport, kind work.StepKind, now time.Time)
 		return false
 	}
 	l.EndedAt = now
-	if l.State == store.LaunchStarting && kind == work.StepLaunch {
+	if l.State == store.LaunchStarting && kind != work.StepTeardown {
 		l.State, l.EndedWhy = store.LaunchGivenUp, fmt.Sprintf("its process ended before it was online: %s", orNothing(u.Note))
 		return true
 	}
