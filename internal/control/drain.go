@@ -33,7 +33,7 @@ func (c *Control) SetDraining(ctx context.Context, actor catalog.Actor, instance
 		if err != nil {
 			return err
 		}
-		if !drain && i.Leaving && c.living(i, tx.Now()) {
+		if !drain && c.leaves(i) && c.living(i, tx.Now()) {
 			return fault.New(fault.Conflict, "instance_leaving", "the process of Instance %s ends when its Jobs are over", i.Name).
 				WithHint("that cannot be undone: start the process again once it has ended")
 		}
@@ -216,6 +216,17 @@ func (c *Control) leaving(s *session) {
 		}
 		c.signal(s.org)
 	})
+}
+
+// leaves tells whether the process of an Instance said that it ends, stored already or not.
+func (c *Control) leaves(i store.Instance) bool {
+	s := c.sessions.get(i.SessionID)
+	if i.Leaving || s == nil {
+		return i.Leaving
+	}
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	return s.leaving
 }
 
 // recall takes back the Offers that stand with an Instance, but for those that it is claiming. The caller holds mu.

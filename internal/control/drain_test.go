@@ -222,6 +222,20 @@ func TestAProcessThatLeavesIsNotResumed(t *testing.T) {
 	})
 }
 
+// TestOneThatHasJustSaidThatItLeavesIsNotResumed: that it leaves is not stored yet.
+func TestOneThatHasJustSaidThatItLeavesIsNotResumed(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.fake(r, "a").online(s)
+	sess := s.c.sessions.named(r.ID, "a")
+	s.c.queue.mu.Lock()
+	sess.leaving = true
+	s.c.queue.mu.Unlock()
+	if err := s.c.SetDraining(context.Background(), s.owner(), sess.instanceID, false); fault.Code(err) != "instance_leaving" {
+		t.Fatalf("it was resumed: %v", err)
+	}
+}
+
 // TestAnOfferOfADisabledRunnerIsNoClaim disables a Runner while an Offer stands, and while one was taken back.
 func TestAnOfferOfADisabledRunnerIsNoClaim(t *testing.T) {
 	s := newWorld(t).serve(Limits{OfferTime: time.Minute})
