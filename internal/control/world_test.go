@@ -277,8 +277,14 @@ func (s *server) job(id string) *work.Job {
 // until waits until a Job is in a state.
 func (s *server) until(id string, status work.Status) *work.Job {
 	s.t.Helper()
+	return s.within(patience, id, status)
+}
+
+// within waits as long as that until a Job is in a state.
+func (s *server) within(most time.Duration, id string, status work.Status) *work.Job {
+	s.t.Helper()
 	var j *work.Job
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(most)
 	for j = s.job(id); j.Status != status; j = s.job(id) {
 		if time.Now().After(deadline) || (j.Status.Terminal() && j.Status != status) {
 			b, _ := json.Marshal(j)
