@@ -58,7 +58,7 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 			return moved{job: job}, false, err
 		}
 	}
-	if err := c.keepFailed(tx, &next); err != nil {
+	if err := c.nodes.KeepFailed(tx, &next); err != nil {
 		return moved{job: job}, false, err
 	}
 	if c.isNews(tx, job, &next) {

@@ -8,7 +8,7 @@
 // The parts, in the order in which a Job meets them: submit.go, dispatch.go, claim.go, session.go and lane.go
 // (what Instances say), outputs.go and trigger.go, follow.go and archive.go (logs). Package hooks calls the webhooks of
 // Runners that the queue says are wanted (webhook.go, webhook_demand.go). Package secrets keeps sealed what must not lie in the
-// database as it is, and opens it for Jobs (secrethost.go).
+// database as it is, and opens it for Jobs (secrethost.go). Package nodes knows Nodes and has Node sources asked (nodehost.go).
 package control
 
 import (
@@ -27,6 +27,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/control/hooks"
 	"legwork/internal/control/hosting"
+	"legwork/internal/control/nodes"
 	"legwork/internal/control/releases"
 	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
@@ -120,7 +121,9 @@ type Config struct {
 
 // Control is one Server's share of all decisions. It is safe for concurrent use.
 type Control struct {
-	*heldSecrets // whose methods are all part of the Server's face
+	// Embedded is what is part of the Server's face with all its methods.
+	*heldSecrets
+	*heldNodes
 
 	store  *store.Store
 	bus    *bus.Bus
@@ -135,7 +138,6 @@ type Control struct {
 	// What Schedules and the intervals of Node sources begin; nil: they wait. See schedule.go.
 	startRun       func(ctx context.Context, run scheduledRun, claim claimDue) error
 	startDiscovery func(ctx context.Context, source catalog.NodeSource, claim claimDue) error
-	found          foundNodes
 	// Queues the update of a hosted Runner, by its id, to a release; empty: the newest.
 	updateHosted func(ctx context.Context, actor catalog.Actor, runner, version string) (*work.Job, error)
 	firing       firing
@@ -145,22 +147,22 @@ type Control struct {
 	queue     *queue
 	conductor *conductor
 
-	uncoveredLocal bool
-	tails          *tails
-	outbox         *outbox
-	archiver       *archiver
-	hooks          *hooks.Hooks
-	releases       *releases.Releases
-	hosting        *hosting.Hosting
-	launchRelease  func(tx *store.Tx, version string) (*work.ReleaseRef, error)
-	newestStable   func(tx *store.Tx) (string, error)
-	begins         begins
-	released       func(ctx context.Context, version string) // what follows from a new stable release; nil: nothing
-	stats          counters
-	census         census
-	versions       versions
-	budget         budget
-	renewing       sync.Mutex // held while Leases are renewed
+	nodes         *nodes.Book
+	tails         *tails
+	outbox        *outbox
+	archiver      *archiver
+	hooks         *hooks.Hooks
+	releases      *releases.Releases
+	hosting       *hosting.Hosting
+	launchRelease func(tx *store.Tx, version string) (*work.ReleaseRef, error)
+	newestStable  func(tx *store.Tx) (string, error)
+	begins        begins
+	released      func(ctx context.Context, version string) // what follows from a new stable release; nil: nothing
+	stats         counters
+	census        census
+	versions      versions
+	budget        budget
+	renewing      sync.Mutex // held while Leases are renewed
 
 	// alive ends with Close or the end of Run; background work that outlives a call hangs on it.
 	alive   context.Context
@@ -196,8 +198,9 @@ func New(cfg Config) *Control {
 	c.budget.limit = waitingMost
 	c.queue = newQueue(c)
 	c.conductor = newConductor(c)
-	c.uncoveredLocal = cfg.UncoveredLocal
-	c.startRun, c.startDiscovery = c.runScheduled, c.discoverScheduled
+	c.nodes = nodes.NewBook(nodeHost{tasks{c}}, c.store, cfg.UncoveredLocal)
+	c.heldNodes = nodes.New(c.nodes)
+	c.startRun, c.startDiscovery = c.runScheduled, c.nodes.Refresh
 	c.tails = newTails(c)
 	c.outbox = newOutbox()
 	c.archiver = newArchiver(c)

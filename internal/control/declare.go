@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/nodes"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/work"
@@ -247,7 +248,7 @@ func writeRunbooks(tx *store.Tx, org string, change catalog.Change) (string, err
 		if err != nil {
 			return "", err
 		}
-		err = putNodeSource(tx, org, &v, *change.NodeSource)
+		err = nodes.PutSource(tx, org, &v, *change.NodeSource)
 		return v.ID, err
 	case change.Runbook != nil:
 		v, err := existing(tx.Runbook(org, change.Path))

@@ -453,7 +453,7 @@ func (l *lane) recordResult(tx *store.Tx, j *work.Job, a act, ready map[int]prep
 			return j, err
 		}
 		h.moves = append(h.moves, more...)
-		if err := l.s.c.keepDiscovered(tx, j, a.finished.Result, a.step); err != nil {
+		if err := l.s.c.nodes.Keep(tx, j, a.finished.Result, a.step); err != nil {
 			return j, err
 		}
 		if err := secrets.KeepPaths(tx, j, a.finished.Result); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/nodes"
 	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/node"
@@ -219,15 +220,15 @@ func wrongInline(spec catalog.RunbookSpec) error {
 
 // compileRun makes the Plan.
 func (c *Control) compileRun(tx *store.Tx, of subject, r RunRequest, values runbook.Values) (*runbook.Plan, error) {
-	known, err := c.stackNodes(tx, of.stack)
+	known, err := c.nodes.Of(tx, of.stack)
 	if err != nil {
 		return nil, err
 	}
 	if r.Nodes != "" {
 		of.spec.Nodes = r.Nodes
 	}
-	in := runbook.Input{Spec: of.spec, Options: values, UncoveredLocal: c.uncoveredLocal}
-	in.Runners, in.Local = known.split()
+	in := runbook.Input{Spec: of.spec, Options: values}
+	known.Into(&in)
 	if in.Nodes, err = chosenNodes(known, of.spec, r.NodeNames); err != nil {
 		return nil, err
 	}
@@ -252,7 +253,7 @@ func (c *Control) compileRun(tx *store.Tx, of subject, r RunRequest, values runb
 }
 
 // chosenNodes gives the Nodes that a Runbook is run on.
-func chosenNodes(known *stackNodes, spec catalog.RunbookSpec, names []string) ([]node.Node, error) {
+func chosenNodes(known *nodes.Known, spec catalog.RunbookSpec, names []string) ([]node.Node, error) {
 	if spec.Nodes == "" && len(names) == 0 {
 		return nil, nil
 	}
@@ -264,10 +265,10 @@ func chosenNodes(known *stackNodes, spec catalog.RunbookSpec, names []string) ([
 	for _, name := range names {
 		missing[name] = true
 	}
-	var nodes []node.Node
-	for _, n := range known.all {
+	var chosen []node.Node
+	for _, n := range known.All {
 		if (spec.Nodes == "" || filter.Match(n.Node)) && (len(names) == 0 || missing[n.Name]) {
-			nodes = append(nodes, n.Node)
+			chosen = append(chosen, n.Node)
 			delete(missing, n.Name)
 		}
 	}
@@ -275,7 +276,7 @@ func chosenNodes(known *stackNodes, spec catalog.RunbookSpec, names []string) ([
 		return nil, fault.New(fault.Invalid, "nodes_unknown", "these are no nodes of stack %s that the filter matches: %s", spec.Stack, someNames(slices.Sorted(maps.Keys(missing)))).
 			WithHint("see: legwork node list --stack %s", spec.Stack)
 	}
-	return nodes, nil
+	return chosen, nil
 }
 
 // checkOnly has Ansible say what it would change. Other Items cannot do so.

@@ -3,20 +3,13 @@ package control
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
-	"legwork/internal/node"
 	"legwork/internal/runbook"
 	"legwork/internal/store"
 )
-
-// runbookNodesMost is how many Nodes a Node source may find.
-const runbookNodesMost = node.MaxNodes
-
-func quoted(s string) string { return strconv.Quote(s[:min(len(s), 100)]) }
 
 // runsShown is how many of the next times of a Schedule are shown.
 const runsShown = 5

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/nodes"
 	"legwork/internal/fault"
 	"legwork/internal/runbook"
 	"legwork/internal/store"
@@ -24,7 +25,7 @@ func localUnassigned(tx *store.Tx, stack catalog.Stack, local *runbook.Candidate
 
 // labelsFit refuses a Plan whose Parts want labels that no Runner has that is assigned to the whole Stack, by its record or by one of the Instances that it
 // ever had. Where one has them and is away, the Job waits for it.
-func labelsFit(tx *store.Tx, stack catalog.Stack, known *stackNodes, p *runbook.Plan) error {
+func labelsFit(tx *store.Tx, stack catalog.Stack, known *nodes.Known, p *runbook.Plan) error {
 	i := slices.IndexFunc(p.Parts, func(p runbook.Part) bool { return p.RunnerID == "" && len(p.Labels) > 0 })
 	if i < 0 {
 		return nil
@@ -43,7 +44,7 @@ func labelsFit(tx *store.Tx, stack catalog.Stack, known *stackNodes, p *runbook.
 		if !r.Matches(labels, nil) && !slices.ContainsFunc(own[r.ID], func(own map[string]string) bool { return r.Matches(labels, own) }) {
 			continue
 		}
-		if slices.ContainsFunc(known.candidates, func(c runbook.Candidate) bool { return c.RunnerID == r.ID }) {
+		if slices.ContainsFunc(known.Candidates, func(c runbook.Candidate) bool { return c.RunnerID == r.ID }) {
 			return nil
 		}
 		elsewhere = append(elsewhere, r.Name)

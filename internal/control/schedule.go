@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/nodes"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 )
@@ -40,7 +41,7 @@ func (r scheduledRun) cause() string {
 
 // claimDue takes what is due, in the transaction that stores the Job that comes of it, so that there is exactly one. It is errClaimLost
 // when another Server was faster: then nothing is to be stored.
-type claimDue func(tx *store.Tx, jobID string) error
+type claimDue = func(tx *store.Tx, jobID string) error
 
 // ScheduleEvent is the data of the events "runbook.scheduled" and "runbook.schedule_failed", as JSON.
 type ScheduleEvent struct {
@@ -199,7 +200,10 @@ func (c *Control) scheduled(ctx context.Context, due store.Schedule) (run schedu
 		run = scheduledRun{}
 		b, err := tx.Runbook(due.OrganizationID, due.RunbookID)
 		if err != nil {
-			return unlessGone(err)
+			if fault.Is(err, fault.NotFound) {
+				err = nil
+			}
+			return err
 		}
 		for i, s := range b.Schedules {
 			if b.ScheduleName(i) == due.Name && !s.Disabled {
@@ -213,7 +217,7 @@ func (c *Control) scheduled(ctx context.Context, due store.Schedule) (run schedu
 
 // discoverDue begins the refresh of a Node source whose interval has passed.
 func (c *Control) discoverDue(ctx context.Context, s catalog.NodeSource, now time.Time) error {
-	next := nextRefresh(s.NodeSourceSpec, now)
+	next := nodes.NextRefresh(s.NodeSourceSpec, now)
 	claim := func(tx *store.Tx, _ string) error {
 		ok, err := tx.ClaimNodeSource(s.OrganizationID, s.ID, s.NextAt, next)
 		if err == nil && !ok {
@@ -233,7 +237,7 @@ func (c *Control) discoverDue(ctx context.Context, s catalog.NodeSource, now tim
 		if err := claim(tx, ""); err != nil {
 			return err
 		}
-		return c.discoveryFailed(tx, s, "", reason)
+		return c.nodes.Failed(tx, s, "", reason)
 	})
 	if errors.Is(err, errClaimLost) {
 		return nil

@@ -71,10 +71,10 @@ func stateOf(h store.ModuleHead) ModuleState {
 
 // ModuleTree gives the Modules by path, each with how it is, however many there are in two queries.
 func (c *Control) ModuleTree(ctx context.Context, actor catalog.Actor, f ModuleFilter) ([]ModuleNode, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) ([]ModuleNode, error) { return nodes(tx, actor.OrganizationID, f) })
+	return read(ctx, c, actor, func(tx *store.Tx) ([]ModuleNode, error) { return moduleNodes(tx, actor.OrganizationID, f) })
 }
 
-func nodes(tx *store.Tx, org string, f ModuleFilter) ([]ModuleNode, error) {
+func moduleNodes(tx *store.Tx, org string, f ModuleFilter) ([]ModuleNode, error) {
 	heads, err := tx.ModuleHeads(org, f)
 	all := make([]ModuleNode, len(heads))
 	for i, h := range heads {
@@ -112,7 +112,7 @@ func (c *Control) StackView(ctx context.Context, actor catalog.Actor, idOrName s
 		if v.Stack, err = tx.Stack(actor.OrganizationID, idOrName); err != nil {
 			return v, err
 		}
-		if v.Modules, err = nodes(tx, actor.OrganizationID, ModuleFilter{StackID: v.ID}); err != nil {
+		if v.Modules, err = moduleNodes(tx, actor.OrganizationID, ModuleFilter{StackID: v.ID}); err != nil {
 			return v, err
 		}
 		if v.Namespaces, err = tx.Namespaces(actor.OrganizationID, v.ID); err != nil {

@@ -1,7 +1,8 @@
-package control
+package nodes
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"legwork/internal/catalog"
@@ -10,8 +11,8 @@ import (
 	"legwork/internal/store"
 )
 
-// NodeSourceEvent is the data of the events "node_source.refreshed" and "node_source.failed", as JSON.
-type NodeSourceEvent struct {
+// SourceEvent is the data of the events "node_source.refreshed" and "node_source.failed", as JSON.
+type SourceEvent struct {
 	Path  string `json:"path"`
 	Nodes int    `json:"nodes"` // that are known of it now
 	JobID string `json:"job_id,omitempty"`
@@ -19,8 +20,8 @@ type NodeSourceEvent struct {
 }
 
 // NodeSources lists the Node sources by path: of one Stack, by id or name, or of all when stack is empty.
-func (c *Control) NodeSources(ctx context.Context, actor catalog.Actor, stack string) ([]catalog.NodeSource, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.NodeSource, error) {
+func (n *Nodes) NodeSources(ctx context.Context, actor catalog.Actor, stack string) ([]catalog.NodeSource, error) {
+	return read(ctx, n, actor, func(tx *store.Tx) ([]catalog.NodeSource, error) {
 		stackID := ""
 		if stack != "" {
 			s, err := tx.Stack(actor.OrganizationID, stack)
@@ -40,8 +41,8 @@ func (c *Control) NodeSources(ctx context.Context, actor catalog.Actor, stack st
 }
 
 // NodeSource gives a Node source by id or path.
-func (c *Control) NodeSource(ctx context.Context, actor catalog.Actor, idOrPath string) (catalog.NodeSource, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) (catalog.NodeSource, error) {
+func (n *Nodes) NodeSource(ctx context.Context, actor catalog.Actor, idOrPath string) (catalog.NodeSource, error) {
+	return read(ctx, n, actor, func(tx *store.Tx) (catalog.NodeSource, error) {
 		s, err := tx.NodeSource(actor.OrganizationID, idOrPath)
 		if err == nil && s.Type == catalog.FromOutputs {
 			_, err = outputNodes(tx, &s)
@@ -51,8 +52,8 @@ func (c *Control) NodeSource(ctx context.Context, actor catalog.Actor, idOrPath 
 }
 
 // DeleteNodeSource deletes a Node source, by id or path, with what it found.
-func (c *Control) DeleteNodeSource(ctx context.Context, actor catalog.Actor, idOrPath string) error {
-	return c.remove(ctx, actor, catalog.Declare, catalog.KindNodeSource, func(tx *store.Tx) (string, string, error) {
+func (n *Nodes) DeleteNodeSource(ctx context.Context, actor catalog.Actor, idOrPath string) error {
+	return n.book.host.Remove(ctx, actor, catalog.KindNodeSource, func(tx *store.Tx) (string, string, error) {
 		v, err := tx.NodeSource(actor.OrganizationID, idOrPath)
 		if err == nil {
 			err = tx.DeleteNodeSource(actor.OrganizationID, v.ID)
@@ -61,24 +62,24 @@ func (c *Control) DeleteNodeSource(ctx context.Context, actor catalog.Actor, idO
 	})
 }
 
-// storeDiscovered keeps what a Node source found, when the Job that asked it ended well. Nodes that are wrong, or two of one name,
+// Found keeps what a Node source found, when the Job that asked it ended well. Nodes that are wrong, or two of one name,
 // make it a failed refresh: the last good result stays. A Node source that is gone is no error.
-func (c *Control) storeDiscovered(tx *store.Tx, source catalog.NodeSource, jobID string, nodes []node.Node) error {
+func (b *Book) Found(tx *store.Tx, source catalog.NodeSource, jobID string, nodes []node.Node) error {
 	if problem := wrongNodes(nodes); problem != "" {
-		return c.discoveryFailed(tx, source, jobID, problem)
+		return b.Failed(tx, source, jobID, problem)
 	}
 	if err := tx.ReplaceDiscovered(source.OrganizationID, source.ID, nodes); err != nil {
 		return unlessGone(err)
 	}
-	return c.refreshed(tx, source, jobID, "", len(nodes))
+	return b.refreshed(tx, source, jobID, "", len(nodes))
 }
 
-// discoveryFailed keeps that a Node source could not be asked, and why. The Nodes that it found before stay.
-func (c *Control) discoveryFailed(tx *store.Tx, source catalog.NodeSource, jobID, reason string) error {
-	return c.refreshed(tx, source, jobID, reason, 0)
+// Failed keeps that a Node source could not be asked, and why. The Nodes that it found before stay.
+func (b *Book) Failed(tx *store.Tx, source catalog.NodeSource, jobID, reason string) error {
+	return b.refreshed(tx, source, jobID, reason, 0)
 }
 
-func (c *Control) refreshed(tx *store.Tx, source catalog.NodeSource, jobID, failed string, n int) error {
+func (b *Book) refreshed(tx *store.Tx, source catalog.NodeSource, jobID, failed string, n int) error {
 	now, err := tx.NodeSource(source.OrganizationID, source.ID)
 	if err != nil {
 		return unlessGone(err)
@@ -92,7 +93,7 @@ func (c *Control) refreshed(tx *store.Tx, source catalog.NodeSource, jobID, fail
 	if err := tx.SaveNodeSource(now.OrganizationID, now.ID, state); err != nil {
 		return err
 	}
-	return c.publish(tx, now.OrganizationID, kind, now.ID, NodeSourceEvent{Path: now.Path(), Nodes: state.Nodes, JobID: jobID, Error: failed})
+	return b.host.Publish(tx, now.OrganizationID, kind, now.ID, SourceEvent{Path: now.Path(), Nodes: state.Nodes, JobID: jobID, Error: failed})
 }
 
 func unlessGone(err error) error {
@@ -102,10 +103,12 @@ func unlessGone(err error) error {
 	return err
 }
 
+func quoted(s string) string { return strconv.Quote(s[:min(len(s), 100)]) }
+
 // wrongNodes says what is wrong with Nodes that a Runner reports, or "".
 func wrongNodes(nodes []node.Node) string {
-	if len(nodes) > runbookNodesMost {
-		return fault.New(fault.TooLarge, "too_many_nodes", "%d Nodes were found, more than %d", len(nodes), runbookNodesMost).Error()
+	if len(nodes) > node.MaxNodes {
+		return fault.New(fault.TooLarge, "too_many_nodes", "%d Nodes were found, more than %d", len(nodes), node.MaxNodes).Error()
 	}
 	seen := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
@@ -120,16 +123,16 @@ func wrongNodes(nodes []node.Node) string {
 	return ""
 }
 
-// nextRefresh is when a Node source is asked next, after it was declared or asked; the zero time for on demand alone.
-func nextRefresh(s catalog.NodeSourceSpec, after time.Time) time.Time {
+// NextRefresh is when a Node source is asked next, after it was declared or asked; the zero time for on demand alone.
+func NextRefresh(s catalog.NodeSourceSpec, after time.Time) time.Time {
 	if s.Interval <= 0 {
 		return time.Time{}
 	}
 	return after.Add(time.Duration(s.Interval))
 }
 
-// putNodeSource stores a Node source. One whose interval changed, or that is new, is asked at once.
-func putNodeSource(tx *store.Tx, org string, v *catalog.NodeSource, spec catalog.NodeSourceSpec) error {
+// PutSource stores a Node source. One whose interval changed, or that is new, is asked at once.
+func PutSource(tx *store.Tx, org string, v *catalog.NodeSource, spec catalog.NodeSourceSpec) error {
 	anew := v.ID == "" || v.Interval != spec.Interval
 	v.OrganizationID, v.NodeSourceSpec = org, spec
 	if err := tx.PutNodeSource(v); err != nil || !anew {
