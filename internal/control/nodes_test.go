@@ -252,47 +252,6 @@ tags: [cloud]
 	}
 }
 
-func TestTheLastGoodNodesOfASourceStay(t *testing.T) {
-	w := newWorld(t)
-	c, ctx := w.still(), context.Background()
-	w.declare(c, w.owner(), nodesManifest)
-	source, err := c.NodeSource(ctx, w.owner(), "prod/cloud")
-	w.must(err)
-	store1 := func(nodes ...node.Node) {
-		t.Helper()
-		w.must(w.store.Update(ctx, func(tx *store.Tx) error { return c.nodes.Found(tx, source, "j", nodes) }))
-	}
-	store1(node.Node{Name: "a"}, node.Node{Name: "b"})
-	before, err := c.NodeSource(ctx, w.owner(), "prod/cloud")
-	w.must(err)
-	for want, nodes := range map[string][]node.Node{
-		`the Node "a" was found twice`: {{Name: "a"}, {Name: "a"}},
-		`the Node "a b": name: `:       {{Name: "a b"}},
-		"10001 Nodes were found":       make([]node.Node, node.MaxNodes+1),
-	} {
-		store1(nodes...)
-		now, err := c.NodeSource(ctx, w.owner(), "prod/cloud")
-		w.must(err)
-		if !strings.Contains(now.LastError, want) || now.Nodes != 2 || !now.SucceededAt.Equal(before.SucceededAt) || !now.RefreshedAt.After(before.RefreshedAt) {
-			t.Errorf("%q: %+v", want, now.NodeSourceState)
-		}
-	}
-	w.must(w.store.Update(ctx, func(tx *store.Tx) error { return c.nodes.Failed(tx, source, "j2", "no credentials") }))
-	l, err := c.Nodes(ctx, w.owner(), "prod", "name: a,b")
-	w.must(err)
-	if len(l.Nodes) != 2 || !l.Nodes[0].Stale || len(l.Failing) != 2 || l.Failing[0].Error != "no credentials" || !strings.Contains(l.Failing[1].Error, "no outputs yet") {
-		t.Errorf("%+v", l)
-	}
-	store1(node.Node{Name: "c"})
-	l, err = c.Nodes(ctx, w.owner(), "prod", "name: a,b,c")
-	w.must(err)
-	if namesOfNodes(l) != "c<cloud>" || l.Nodes[0].Stale {
-		t.Errorf("%+v", l)
-	}
-	w.must(c.DeleteNodeSource(ctx, w.owner(), "prod/cloud"))
-	store1(node.Node{Name: "d"}) // its Job comes to its end all the same
-}
-
 func TestWhoMayDeclareNodesAndRunbooks(t *testing.T) {
 	w := newWorld(t)
 	c, ctx := w.still(), context.Background()
