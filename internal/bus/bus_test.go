@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"go.uber.org/goleak"
 
 	"legwork/internal/bus"
 	"legwork/internal/fault"
+	"legwork/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is how long a test waits for what must come; it is over only when something is broken.
 const patience = time.Minute

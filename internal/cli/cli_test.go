@@ -22,11 +22,12 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/cli"
 	"legwork/internal/fault"
+	"legwork/internal/leaktest"
 	"legwork/internal/work"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+	leaktest.Main(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 // shell runs command lines.

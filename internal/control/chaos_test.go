@@ -198,7 +198,7 @@ func checkChaosLog(t *testing.T, lines []store.LogLine, j *work.Job, followed in
 // TestHostileMessages sends whatever a Runner can say about Jobs that are its own, another's and nobody's. Nothing may panic, and
 // the other's Job goes on untouched.
 func TestHostileMessages(t *testing.T) {
-	s := newWorld(t).serve(Limits{})
+	s := newWorld(t).serve(Limits{Lease: time.Hour}) // the victim says nothing
 	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
 	s.scripts(s.owner(), 2)
 	victim := s.fake(r, "victim").online(s)

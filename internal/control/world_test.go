@@ -19,12 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"legwork/internal/blob"
 	"legwork/internal/bus"
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/leaktest"
 	"legwork/internal/store"
 	"legwork/internal/store/storetest"
 	"legwork/internal/wire"
@@ -32,12 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := storetest.Main(m)
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(leaktest.Check(storetest.Main(m)))
 }
 
 // database gives the database of a test: SQLite, or PostgreSQL when LEGWORK_TEST_DATABASE says so.

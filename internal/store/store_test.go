@@ -7,19 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"legwork/internal/leaktest"
 	"legwork/internal/store"
 	"legwork/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) {
-	code := storetest.Main(m)
-	if err := goleak.Find(); err != nil && code == 0 {
-		println(err.Error())
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(leaktest.Check(storetest.Main(m)))
 }
 
 // openAt opens a store for the length of a test.
