@@ -359,6 +359,20 @@ func (s *server) hasty() {
 	}))
 }
 
+// overdue has what is being launched be under way for longer than it may.
+func (s *server) overdue() {
+	s.t.Helper()
+	s.must(s.store.Update(context.Background(), func(tx *store.Tx) error {
+		open, err := tx.OpenLaunches(s.org, "")
+		for _, l := range open {
+			l.StartedAt = l.StartedAt.Add(-24 * time.Hour)
+			err = errors.Join(err, tx.SaveLaunch(l))
+		}
+		return err
+	}))
+	s.c.hosting.Poke()
+}
+
 // TestLaunchThatNeverComes: it is given up after its time, and another is launched.
 func TestLaunchThatNeverComes(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
@@ -371,9 +385,8 @@ func TestLaunchThatNeverComes(t *testing.T) {
 	c.mu.Unlock()
 	j := s.submit("prod/net/m0", work.Run)
 	eventually(t, "a process was made", func() bool { return len(c.made()) == 2 })
-	c.change(func(h *catalog.Hosting) { h.LaunchTimeout = catalog.Duration(time.Millisecond) })
+	s.overdue()
 	eventually(t, "it is given up", func() bool { return c.ledger()[store.LaunchGivenUp] == 1 })
-	c.change(func(h *catalog.Hosting) { h.LaunchTimeout = 0 })
 	s.hasty()
 	s.until(j.ID, work.Succeeded)
 	if n := len(c.made()); n != 3 {

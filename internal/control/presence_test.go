@@ -237,8 +237,10 @@ func TestStalledIsSetAndCleared(t *testing.T) {
 	s.until(j.ID, work.Running)
 	f.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref}, Active: 1, Capacity: 2})
 	eventually(t, "the heartbeat is read", func() bool { return s.c.sessions.named(r.ID, "a").worksOn(step.Ref) })
+	sess := s.c.sessions.named(r.ID, "a")
 	is := func(after time.Duration, want work.InstanceLoad) {
 		t.Helper()
+		eventually(t, "what was stored is noted", sess.lanesIdle)
 		s.c.keepPresence(ctx, time.Now().Add(after))
 		i := s.view("edge").Instances[0]
 		if i.Load != want || i.Stalled != (want == work.LoadStalled) || i.Active != 1 {
@@ -258,6 +260,7 @@ func TestStalledIsSetAndCleared(t *testing.T) {
 	f.finish(step.Ref, 0, 1, work.StepResult{})
 	f.run(expect[*wire.RunStep](f), 0, work.StepResult{})
 	s.until(j.ID, work.Succeeded)
+	eventually(t, "its end is noted", sess.lanesIdle)
 	s.c.keepPresence(ctx, time.Now())
 	if i := s.view("edge").Instances[0]; i.Load != work.LoadIdle || i.Stalled {
 		t.Fatalf("after its end: %+v", i)
@@ -288,10 +291,10 @@ func TestLoadsAreToldTogether(t *testing.T) {
 	for _, f := range all {
 		go f.acceptAll()
 	}
-	eventually(t, "all have a Job", func() bool {
+	eventually(t, "all have a Job, and the Server has noted it", func() bool {
 		n := 0
-		for _, i := range append(s.view("edge").Instances, s.view("far").Instances...) {
-			n += i.Active
+		for _, sess := range s.c.sessions.all() {
+			n += s.c.loadOf(sess).Active
 		}
 		return n == 2*each
 	})

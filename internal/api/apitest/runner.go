@@ -58,6 +58,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	specs   map[string]*work.Spec
+	begun   map[wire.Ref]int // the Steps of an Attempt that were begun
 	cancels map[string]context.CancelFunc
 	working sync.WaitGroup
 }
@@ -88,7 +89,7 @@ func (w *World) Connect(made api.CreatedRunner, behavior Behavior) *Runner {
 	w.Must(conn.Send(hello))
 	_, err = conn.Receive(ctx)
 	w.Must(err)
-	r := &Runner{Created: made, world: w, conn: conn, behavior: behavior, specs: map[string]*work.Spec{}, cancels: map[string]context.CancelFunc{}}
+	r := &Runner{Created: made, world: w, conn: conn, behavior: behavior, specs: map[string]*work.Spec{}, begun: map[wire.Ref]int{}, cancels: map[string]context.CancelFunc{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -138,6 +139,12 @@ func (r *Runner) cancelAll() {
 func (r *Runner) begin(m *wire.RunStep) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.mu.Lock()
+	if m.Step < r.begun[m.Ref] { // told twice, it is done once
+		r.mu.Unlock()
+		cancel()
+		return
+	}
+	r.begun[m.Ref] = m.Step + 1
 	if m.Spec != nil {
 		r.specs[m.Job] = m.Spec
 	}
