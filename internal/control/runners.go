@@ -416,20 +416,34 @@ func (c *Control) tellRunners(org string) {
 			c.log.Warn("could not look for sessions of deleted and disabled runners", "error", err)
 			return
 		}
-		for _, s := range c.sessions.all() {
-			if s.org != org {
-				continue
-			}
-			if r, ok := known[s.runnerID]; ok {
-				if r.IsDisabled {
-					c.queue.recallDisabled(s)
-				}
-				s.tellDisabled(r.IsDisabled)
-			} else {
-				s.fail(wire.CloseUnknown, "the Runner record was deleted")
-			}
-		}
+		c.tellKnown(ctx, org, known)
 	})
+}
+
+// tellKnown is tellRunners with the Runners that were there a moment ago. A Session may be of a younger one: it is looked for again, because
+// a Runner that is told that its record is gone does not come back.
+func (c *Control) tellKnown(ctx context.Context, org string, known map[string]catalog.Runner) {
+	for _, s := range c.sessions.all() {
+		if s.org != org {
+			continue
+		}
+		if r, ok := known[s.runnerID]; ok {
+			if r.IsDisabled {
+				c.queue.recallDisabled(s)
+			}
+			s.tellDisabled(r.IsDisabled)
+			continue
+		}
+		err := c.store.View(ctx, func(tx *store.Tx) error {
+			_, err := tx.Runner(org, s.runnerID)
+			return err
+		})
+		if fault.Is(err, fault.NotFound) {
+			s.fail(wire.CloseUnknown, "the Runner record was deleted")
+		} else if err != nil {
+			s.log.Warn("could not look for the runner of a session", "error", err)
+		}
+	}
 }
 
 // Assignments lists the Assignments of a Runner, by id or name, or of all when it is empty.

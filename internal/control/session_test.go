@@ -273,6 +273,17 @@ func TestDeletedRunnerLosesItsSession(t *testing.T) {
 	}
 }
 
+// TestRunnerThatWasJustMadeKeepsItsSession: it came after the Runners were read of which one was deleted.
+func TestRunnerThatWasJustMadeKeepsItsSession(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	s.c.tellKnown(context.Background(), s.org, map[string]catalog.Runner{})
+	s.submit("prod/net/m0", work.Run)
+	f.take()
+}
+
 // TestBlockedJobSaysSo: what keeps an Instance from going on stands in the Job until it goes on, and later Sessions go on with that.
 func TestBlockedJobSaysSo(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
