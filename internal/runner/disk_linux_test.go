@@ -46,6 +46,7 @@ func TestFullDiskIsSaid(t *testing.T) {
 		return ""
 	}
 	s.wait("the Server hears of it", func() bool { return strings.Contains(blocked(), "full") })
+	eventually(t, "the log says it", func() bool { return strings.Contains(log.String(), "output of a Step cannot be written") })
 	if n := strings.Count(log.String(), "level=WARN msg=\"output of a Step cannot be written"); n != 1 || !strings.Contains(log.String(), cfg.WorkingDirectory) {
 		t.Errorf("it is said %d times: %s", n, log.String())
 	}
@@ -62,9 +63,7 @@ func TestFullDiskIsSaid(t *testing.T) {
 		t.Fatalf("got %+v %+v", got, got.Failure)
 	}
 	s.wait("that it goes on", func() bool { return blocked() == "" })
-	if !strings.Contains(log.String(), "output of a Step can be written again") {
-		t.Errorf("the log does not say that it goes on: %s", log.String())
-	}
+	eventually(t, "the log says that it goes on", func() bool { return strings.Contains(log.String(), "output of a Step can be written again") })
 	if text := s.text(job, 1, work.Stdout); strings.Count(text, "\n") != 200000 {
 		t.Errorf("%d lines", strings.Count(text, "\n"))
 	}

@@ -92,7 +92,7 @@ func testConfig(t testing.TB, s *fakeServer) Config {
 	return Config{
 		ServerURL: s.url(), OrganizationID: "org", RunnerID: "runner-1", Instance: "edge-1", ClientID: "client", ClientSecret: s.secret,
 		WorkingDirectory: dir, TempDirectory: filepath.Join(dir, ".temp"), Environ: os.Environ(),
-		LogStream: LogStream{Eager: true}, Grace: process.Ladder{Interrupt: 2 * time.Second, Terminate: time.Second},
+		LogStream: LogStream{Eager: true}, Grace: process.Ladder{Interrupt: patience, Terminate: patience},
 		Engines: engine.Set{catalog.Script: script.New()}, Keeper: launch, Version: "test", Log: log,
 	}
 }
@@ -102,7 +102,7 @@ func retire(t testing.TB, dir string, launch process.Launch) {
 	if _, err := os.Stat(filepath.Join(KeeperDir(dir), "keeper.log")); err != nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	client, err := process.Connect(ctx, KeeperDir(dir), "test", launch, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -124,10 +124,13 @@ func retire(t testing.TB, dir string, launch process.Launch) {
 	eventually(t, "the keeper leaves", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
+// patience is how long a test waits for what must come, on a loaded machine.
+const patience = 60 * time.Second
+
 // eventually waits until cond holds.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !cond() {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out: %s", what)
@@ -165,7 +168,7 @@ func (s *started) leave(t testing.TB) {
 			t.Errorf("Run: %v", err)
 		}
 		s.done <- nil
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("the Runner does not leave")
 	}
 }

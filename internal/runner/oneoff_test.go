@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"path/filepath"
 	"testing"
 
 	"legwork/internal/wire"
@@ -18,12 +19,14 @@ func TestOneOffTakesOneJob(t *testing.T) {
 	s.send(&wire.Offer{Ref: second, Engine: "script"})
 	s.wait("not two at a time", func() bool { return tallied[*wire.Refuse](s) == 1 })
 	s.send(&wire.Withdrawn{Ref: lost})
-	s.begin(one, scriptSpec("echo ready; sleep 0.3", false), 1)
+	gate := filepath.Join(t.TempDir(), "gate")
+	s.begin(one, scriptSpec("echo ready; "+until(gate), false), 1)
 	s.sees(one, 1, "ready")
 	s.wait("it drains", func() bool { return tallied[*wire.Draining](s) == 1 })
 	s.send(&wire.Offer{Ref: second, Engine: "script"})
 	s.send(&wire.RunStep{Ref: second, Step: 0, Spec: scriptSpec("echo no", false)})
 	s.wait("it refuses both", func() bool { return tallied[*wire.Refuse](s) == 3 })
+	touch(t, gate)
 	s.result(one, 1)
 	s.send(&wire.Drop{Ref: one})
 	if err := <-r.done; err != nil {

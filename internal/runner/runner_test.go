@@ -2,7 +2,9 @@ package runner
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -57,12 +59,18 @@ func TestJob(t *testing.T) {
 func noSecret(t *testing.T, dir, secret string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // what went away meanwhile holds nothing
+		}
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
 		data, err := os.ReadFile(path)
 		if strings.Contains(string(data), secret) {
 			t.Errorf("the secret is in %s", path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
 		return err
 	})
@@ -195,13 +203,15 @@ func TestDisconnectLosesNothing(t *testing.T) {
 	s := newServer(t)
 	start(t, testConfig(t, s))
 	job := ref("job-1", 1)
-	s.begin(job, scriptSpec(counting, false), 1)
+	gate := filepath.Join(t.TempDir(), "gate")
+	s.begin(job, scriptSpec(counting+"; "+until(gate), false), 1)
 	for i := range 3 {
 		s.sees(job, 1, fmt.Sprintf("line %d\n", 50+100*i))
 		sessions := s.sessions()
 		s.cut()
 		s.wait("the Runner comes back", func() bool { return len(s.hellos) > sessions })
 	}
+	touch(t, gate)
 	if got := s.result(job, 1); got.Status != work.StepSucceeded {
 		t.Fatalf("got %+v", got)
 	}
@@ -215,11 +225,13 @@ func TestResultIsSentUntilItIsAcked(t *testing.T) {
 	s := newServer(t)
 	r := start(t, testConfig(t, s))
 	job := ref("job-1", 1)
-	s.begin(job, scriptSpec("echo ready; sleep 0.1", false), 1)
+	gate := filepath.Join(t.TempDir(), "gate")
+	s.begin(job, scriptSpec("echo ready; "+until(gate), false), 1)
 	s.sees(job, 1, "ready")
 	s.mu.Lock()
 	s.mute, s.holdAcks = true, true
 	s.mu.Unlock()
+	touch(t, gate)
 	eventually(t, "the Step is over", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -240,10 +252,14 @@ func TestResultIsSentUntilItIsAcked(t *testing.T) {
 func TestStepToldTwiceRunsOnce(t *testing.T) {
 	s := newServer(t)
 	start(t, testConfig(t, s))
-	job, spec := ref("job-1", 1), scriptSpec("echo once", false)
+	gate := filepath.Join(t.TempDir(), "gate")
+	job, spec := ref("job-1", 1), scriptSpec("echo once; "+until(gate), false)
 	s.begin(job, spec, 1)
 	s.send(&wire.RunStep{Ref: job, Step: 1})
 	s.send(&wire.RunStep{Ref: job, Step: 1, Spec: spec})
+	s.send(&wire.Offer{Ref: ref("job-2", 1), Engine: "cobol"}) // whose answer says that the Runner has read what came before
+	s.wait("all of it is read", func() bool { return tallied[*wire.Refuse](s) == 1 })
+	touch(t, gate)
 	s.result(job, 1)
 	s.send(&wire.RunStep{Ref: job, Step: 1})
 	s.wait("the result comes again", func() bool { return s.jobs[job].times[1] == 2 })
@@ -315,10 +331,13 @@ func TestDrain(t *testing.T) {
 	s := newServer(t)
 	r := start(t, testConfig(t, s))
 	job := ref("job-1", 1)
-	s.begin(job, scriptSpec("echo ready; sleep 0.4; echo done", false), 1)
+	gate := filepath.Join(t.TempDir(), "gate")
+	s.begin(job, scriptSpec("echo ready; "+until(gate)+"; echo done", false), 1)
 	s.sees(job, 1, "ready")
 	r.Drain()
 	s.send(&wire.Offer{Ref: ref("other", 1), Engine: "script"})
+	s.wait("the Offer is refused", func() bool { return tallied[*wire.Refuse](s) == 1 })
+	touch(t, gate)
 	if err := <-r.done; err != nil {
 		t.Fatal(err)
 	}
@@ -457,14 +476,16 @@ func TestOneProcessPerWorkingDirectory(t *testing.T) {
 // TestFlood prints 100,000 lines while the acks are held back at first: the window bounds what is sent.
 func TestFlood(t *testing.T) {
 	s := newServer(t)
-	start(t, testConfig(t, s))
+	cfg := testConfig(t, s)
+	start(t, cfg)
 	job := ref("job-1", 1)
 	s.mu.Lock()
 	s.holdAcks = true
 	s.mu.Unlock()
 	s.begin(job, scriptSpec("head -c 12000000 /dev/urandom | base64 -w 79", false), 1)
 	s.wait("some of it", func() bool { return len(s.jobs[job].logs[1]) > 1000 })
-	<-time.After(300 * time.Millisecond)
+	exit := filepath.Join(cfg.WorkingDirectory, "jobs", "job-1.1", "01-run.main.exit")
+	eventually(t, "all is printed", func() bool { return exists(exit) }) // so that how many batches there are does not depend on how fast that was
 	s.mu.Lock()
 	held := 0
 	for _, r := range s.jobs[job].logs[1] {

@@ -231,9 +231,9 @@ func (s *fakeServer) store(conn *wire.Conn, b *wire.LogBatch) {
 // wait waits until cond, called under the lock, holds.
 func (s *fakeServer) wait(what string, cond func() bool) {
 	s.t.Helper()
-	timeout := time.AfterFunc(30*time.Second, func() { s.mu.Lock(); s.changed.Broadcast(); s.mu.Unlock() })
+	timeout := time.AfterFunc(patience+time.Second, func() { s.mu.Lock(); s.changed.Broadcast(); s.mu.Unlock() })
 	defer timeout.Stop()
-	deadline := time.Now().Add(29 * time.Second)
+	deadline := time.Now().Add(patience)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !cond() {

@@ -8,10 +8,11 @@ import (
 
 func TestStatus(t *testing.T) {
 	s := newServer(t)
-	r := start(t, testConfig(t, s))
-	if got := r.Status(); got.Connected || got.Capacity != 10 || got.Finished != nil {
+	cfg := testConfig(t, s)
+	if got := New(cfg).Status(); got.Connected || got.Capacity != 10 || got.Finished != nil {
 		t.Errorf("before the first Session: %+v", got)
 	}
+	r := start(t, cfg)
 	job := ref("job-1", 1)
 	s.begin(job, scriptSpec("exit 1", false), 1)
 	s.result(job, 1)
