@@ -87,11 +87,13 @@ func TestCommandOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 1<<20)
 	spec := shellSpec(b.dir, "flood", `seq 1 200000`)
 	spec.Spool, spec.ExitFile = filepath.Join(disk, "spool"), filepath.Join(disk, "exit")
-	spec.StallTimeout = 200 * time.Millisecond // must not count what is not its fault
+	spec.StallTimeout = 3 * time.Second // must not count what is not its fault
 	b.start(spec)
 	watch := b.client.Grew(spec.Spool)
 	defer watch.Stop()
 	b.until("the command is blocked", func() bool { return watch.State().Blocked != "" })
+	blocked := time.Now()
+	b.until("it is for longer than it may be silent", func() bool { return time.Since(blocked) > spec.StallTimeout+time.Second })
 	list, err := b.client.List(b.ctx())
 	if err != nil || len(list) != 1 || !strings.Contains(list[0].Blocked, "no space left") {
 		t.Fatalf("list is %+v, %v", list, err)

@@ -62,7 +62,7 @@ func newRawPeer(b *bench) *rawPeer {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	return &rawPeer{bench: b, conn: conn, in: bufio.NewReader(conn)}
 }
 

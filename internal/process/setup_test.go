@@ -68,13 +68,16 @@ func launchKeeper(dir, version, idle string) Launch {
 	return Launch{Argv: []string{os.Args[0]}, Env: []string{keeperVar + "=" + dir, versionVar + "=" + version, idleVar + "=" + idle, "GORACE=atexit_sleep_ms=0"}}
 }
 
+// patience is how long a test waits for what must come, on a loaded machine.
+const patience = 60 * time.Second
+
 func shellSpec(dir, id, script string) Spec {
 	name := strings.ReplaceAll(id, "/", "-")
 	return Spec{
 		ID: id, Argv: []string{"/bin/bash", "-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: dir,
 		Spool:     filepath.Join(dir, name+".spool"),
 		StartFile: filepath.Join(dir, name+".start"), ExitFile: filepath.Join(dir, name+".exit"),
-		Grace: Ladder{Interrupt: 300 * time.Millisecond, Terminate: 300 * time.Millisecond},
+		Grace: Ladder{Interrupt: patience, Terminate: patience},
 	}
 }
 
@@ -107,14 +110,14 @@ func (b *bench) connect(version string) *Client {
 }
 
 func (b *bench) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	b.Cleanup(cancel)
 	return ctx
 }
 
 // end kills what still runs and waits until the keeper has left.
 func (b *bench) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	list, err := b.client.List(ctx)
 	if err != nil {
@@ -135,7 +138,7 @@ func (b *bench) until(what string, condition func() bool) {
 	b.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for !condition() {
 		select {
 		case <-tick.C:
