@@ -81,13 +81,13 @@ func (x Executor) perform(ctx context.Context, file string, secrets map[string]s
 	}
 	defer transport.Close()
 	r := newRound(f, j, log)
-	r.secrets, r.transport, r.playbook = secrets, transport, x.Playbook
+	r.path, r.secrets, r.transport, r.playbook = file, secrets, transport, x.Playbook
 	if err := r.recall(file); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r.look(file)
+	r.look()
 	watching := make(chan struct{})
 	defer close(watching)
 	go r.obey(file, func() { cancel(errCanceled) }, signals, watching)
@@ -126,7 +126,7 @@ func (r *round) obey(file string, cancel func(), signals <-chan os.Signal, over 
 			killed = canceled || s == syscall.SIGTERM
 			canceled = true
 		case <-look.C:
-			r.look(file)
+			r.look()
 			if !exists(KillPath(file)) {
 				continue
 			}
@@ -141,8 +141,8 @@ func (r *round) obey(file string, cancel func(), signals <-chan os.Signal, over 
 }
 
 // look sees whether nothing further may begin.
-func (r *round) look(file string) {
-	if exists(StopPath(file)) {
+func (r *round) look() {
+	if exists(StopPath(r.path)) {
 		r.asked.Store(true)
 		r.stop()
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -82,6 +83,24 @@ func locally(f *File) *File {
 	return f
 }
 
+// killer kills an executor some time after that said that it begins something.
+type killer struct {
+	pid   int
+	after time.Duration
+	said  []byte
+	once  sync.Once
+}
+
+func (k *killer) Write(data []byte) (int, error) {
+	if k.said = append(k.said, data...); bytes.Contains(k.said, []byte(`"status":"running"`)) {
+		k.once.Do(func() {
+			<-time.After(k.after) // when it dies is the point of the test
+			_ = syscall.Kill(k.pid, syscall.SIGKILL)
+		})
+	}
+	return len(data), nil
+}
+
 // TestKilledExecutor kills the executor again and again: no pair is done twice, and none is forgotten.
 func TestKilledExecutor(t *testing.T) {
 	const most = 12
@@ -100,8 +119,7 @@ func TestKilledExecutor(t *testing.T) {
 	for try := 0; ; try++ {
 		cmd, out := execute(t, path)
 		if try < most {
-			late := time.AfterFunc(250*time.Millisecond, func() { _ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) })
-			defer late.Stop()
+			out = io.NopCloser(io.TeeReader(out, &killer{pid: cmd.Process.Pid, after: time.Duration(try%4) * 60 * time.Millisecond}))
 		}
 		data, err := io.ReadAll(out)
 		if err != nil {

@@ -20,6 +20,7 @@ var (
 
 // round is one Round while it is performed.
 type round struct {
+	path      string // of its file
 	file      *File
 	secrets   map[string]string
 	log       *output
@@ -180,8 +181,9 @@ func (r *round) isBad(n int) bool {
 	return r.bad[n]
 }
 
-// mayBegin tells whether something further may begin.
+// mayBegin tells whether something further may begin. It looks itself: who asked that nothing does is not to see another step begin.
 func (r *round) mayBegin(ctx context.Context) bool {
+	r.look()
 	select {
 	case <-r.stopped:
 		return false
