@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -299,22 +300,29 @@ func BenchmarkFilter(b *testing.B) {
 	}
 }
 
-// TestFilterIsFast bears a loaded machine: it takes the best of several rounds.
+// TestFilterIsFast measures by what the same machine needs, at the same time, to match one expression against every name: the filter holds three
+// conditions on names and tags, and may take as long as a few of those.
 func TestFilterIsFast(t *testing.T) {
-	nodes, f := manyNodes(10_000), mustParse(t, usualFilter)
-	best := time.Hour
+	nodes, f, name := manyNodes(10_000), mustParse(t, usualFilter), regexp.MustCompile(`^web-[0-9]+\.region-[1-5]\..*$`)
+	best, measure := time.Hour, time.Hour
 	for range 20 {
 		begin := time.Now()
 		if got := len(f.Select(nodes)); got < 1000 || got > 5000 {
 			t.Fatalf("%d Nodes", got)
 		}
 		best = min(best, time.Since(begin))
+		begin, matched := time.Now(), 0
+		for i := range nodes {
+			if name.MatchString(nodes[i].Name) {
+				matched++
+			}
+		}
+		if measure = min(measure, time.Since(begin)); matched == 0 {
+			t.Fatal("nothing matches")
+		}
 	}
-	limit := 20 * time.Millisecond
-	if raceDetector {
-		limit *= 20
-	}
-	if best > limit {
-		t.Errorf("10,000 Nodes took %v, at most %v are allowed", best, limit)
+	t.Logf("10,000 Nodes took %v, their names alone %v", best, measure)
+	if best > 8*measure {
+		t.Errorf("10,000 Nodes took %v, their names alone %v", best, measure)
 	}
 }

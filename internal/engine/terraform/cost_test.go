@@ -67,7 +67,8 @@ func trimmed(lines []string) []string {
 }
 
 // TestCost measures what the engine adds to the commands themselves. The bound is far above what is
-// measured, so that a busy machine does not fail the test, and far below what a second process would cost.
+// measured, and far below what a second process would cost. It looks at the best of several rounds: a machine that is busy with other
+// things makes some of them longer, and none shorter.
 func TestCost(t *testing.T) {
 	dir := enginetest.OpenTofu(t)
 	b := enginetest.NewBench(t, terraform.New(catalog.OpenTofu, "tofu"), []string{dir}, "", map[string]string{
@@ -75,7 +76,7 @@ func TestCost(t *testing.T) {
 	})
 	b.Must(work.StepInit, work.StepPlan)
 	var command, result, show []time.Duration
-	for range 5 {
+	for range 7 {
 		began := time.Now()
 		if _, _, err := b.Engine.Command(t.Context(), work.StepApply, b.Workspace); err != nil { // hashes the plan
 			t.Fatal(err)
@@ -94,14 +95,9 @@ func TestCost(t *testing.T) {
 		}
 		show = append(show, time.Since(began))
 	}
-	ours := middle(result) - middle(show)
-	t.Logf("Command(apply) %v; Result(plan) %v, of which show -json %v; ours %v", middle(command), middle(result), middle(show), ours)
-	if process := middle(show); middle(command) > process/2 || ours > process { // as much as a second process
+	ours := slices.Min(result) - slices.Min(show)
+	t.Logf("Command(apply) %v; Result(plan) %v, of which show -json %v; ours %v", slices.Min(command), slices.Min(result), slices.Min(show), ours)
+	if process := slices.Min(show); slices.Min(command) > process/2 || ours > process { // as much as a second process
 		t.Error("the engine's own work takes too long")
 	}
-}
-
-func middle(times []time.Duration) time.Duration {
-	slices.Sort(times)
-	return times[len(times)/2]
 }
