@@ -131,7 +131,7 @@ func shells(t *testing.T) []string {
 
 // run gives what a text prints. The value is in OPTION_x; it fails the test when the value was read as a command.
 func run(t interface{ Fatalf(string, ...any) }, dir, shell, text, value string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, "-c", text)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=/nonexistent", "OPTION_x=" + value}, time.Second

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"legwork/internal/fault"
+	"legwork/internal/harness/ports"
 )
 
 func (s *sshd) letIn(key []byte, passphrase string) {
@@ -240,12 +241,7 @@ func TestPasswords(t *testing.T) {
 }
 
 func TestHostsThatCannotBeReached(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
+	closed := ports.Free(t)
 	p := newPool(t, Config{Auth: Auth{Key: clientKey()}})
 	if r, err := do(t, p, Target{Name: "gone", Host: "127.0.0.1", Port: closed}, script("true")); fault.Code(err) != "host_unreachable" || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "gone") || r.Began {
 		t.Fatalf("%v", err)

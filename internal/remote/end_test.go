@@ -187,7 +187,7 @@ func TestKeepAliveNoticesADeadPeer(t *testing.T) {
 func TestSilence(t *testing.T) {
 	s := startSSHD(t)
 	p := s.pool()
-	r, err := do(t, p, s.target(), Command{Script: []byte("echo up; exec sleep 300"), SilenceTimeout: 300 * time.Millisecond})
+	r, err := do(t, p, s.target(), Command{Script: []byte("echo up; exec sleep 300"), SilenceTimeout: 3 * time.Second})
 	if fault.Code(err) != "silence_timeout" || !r.Began || r.Signal != "INT" || r.out != "up\n" {
 		t.Fatalf("%v %+v", err, r)
 	}

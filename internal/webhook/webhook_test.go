@@ -3,8 +3,8 @@ package webhook_test
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,6 +17,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"legwork/internal/fault"
+	"legwork/internal/harness/ports"
 	"legwork/internal/webhook"
 )
 
@@ -101,7 +102,7 @@ func TestAnswers(t *testing.T) {
 	})
 	for path, want := range map[string]int{"/ok": 200, "/away": 307, "/gone": 410, "/broken?token=geheim": 500, "/endless": 200} {
 		before := hits.Load()
-		status, err := call(t, webhook.Options{Timeout: 5 * time.Second}, s.URL+path)
+		status, err := call(t, webhook.Options{Timeout: time.Minute}, s.URL+path)
 		if status != want || (err == nil) != (want == 200) || hits.Load() != before+1 {
 			t.Errorf("%s: %d, %v after %d requests", path, status, err, hits.Load()-before)
 		}
@@ -114,12 +115,7 @@ func TestAnswers(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	secret := "?token=geheim"
 	slow := receiver(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); <-r.Context().Done() })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := "http://" + l.Addr().String()
-	l.Close()
+	closed := fmt.Sprint("http://127.0.0.1:", ports.Free(t))
 	encrypted := httptest.NewTLSServer(http.NotFoundHandler())
 	encrypted.Config.ErrorLog = nil
 	t.Cleanup(encrypted.Close)
