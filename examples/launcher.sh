@@ -24,6 +24,13 @@ alive() {
   grep -qszxF "LEGWORK_RUNNER__INSTANCE=$1" "/proc/$pid/environ" && ! grep -qs '^State:.*[ZX]' "/proc/$pid/status"
 }
 
+# ended NAME: whether the process of a unit was there and is no more. One that has its number, and not yet the environment of a Runner, is on
+# its way.
+ended() {
+  local pid
+  pid=$(cat "$home/$1/pid" 2>/dev/null) && { [ ! -e "/proc/$pid" ] || grep -qs '^State:.*[ZX]' "/proc/$pid/status"; }
+}
+
 # start NAME: starts the process of a unit in its own folder: that of this script goes as soon as it ends. Its environment, which holds a
 # token, goes by a file that only this user can read.
 start() {
@@ -35,7 +42,7 @@ start() {
   setsid --fork bash -c 'set -eu; cd "$1/work"; . "$1/environment"; rm "$1/environment"; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; exec ${LAUNCHER_PROGRAM:-legwork runner start}' \
     launcher "$home/$1" </dev/null >>"$home/$1/log" 2>&1
   for _ in $(seq 100); do
-    [ -e "$home/$1/pid" ] && return
+    if alive "$1" || ended "$1"; then return; fi
     sleep 0.1
   done
   fail launcher_failed true "the process of $1 did not start"

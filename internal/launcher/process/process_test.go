@@ -370,7 +370,14 @@ func TestStubborn(t *testing.T) {
 	}
 	log := filepath.Join(l.folder(task), "cloud-00000001", logFile)
 	await(t, "it has begun", func() bool { return strings.HasPrefix(lastLines(log), "started") })
-	l.ladder = []rung{{wait: 500 * time.Millisecond}, {kill: true, wait: 20 * time.Second}}
+	l.ladder = []rung{{wait: time.Millisecond}, {kill: true, wait: 20 * time.Second}}
+	signals := 0
+	l.around = func(do func() error) error {
+		if signals++; signals == 2 {
+			await(t, "it was asked", func() bool { return strings.HasSuffix(lastLines(log), "asked") })
+		}
+		return do()
+	}
 	if err := l.Stop(t.Context(), task, []string{"cloud-00000001"}); err != nil {
 		t.Fatal(err)
 	}

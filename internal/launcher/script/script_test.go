@@ -254,7 +254,7 @@ func TestProcessesOfTheExample(t *testing.T) {
 // A script that does not end is ended with what it started.
 func TestLate(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	_, _, err := asked(t, "trap 'exit 1' INT; sleep 600 & echo $! >"+pidFile+"; wait", 2*time.Second)
+	_, _, err := asked(t, "trap 'exit 1' INT; sleep 600 & echo $! >"+pidFile+".new; mv "+pidFile+".new "+pidFile+"; wait", 2*time.Second)
 	if !errors.Is(err, errLate) {
 		t.Fatalf("%v", err)
 	}
