@@ -103,24 +103,21 @@ func setDraining(ctx context.Context, client *api.Client, target string, drain b
 
 // waitDrained waits until no Job takes a place at a Runner or one of its Instances.
 func waitDrained(ctx context.Context, client *api.Client, target string, timeout time.Duration) error {
+	looks := ctx // of which the first is not cut short by the time: what still runs is said in any case
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errDrainLate)
 		defer cancel()
 	}
-	runner, name, one := strings.Cut(target, "/")
-	for {
-		all, err := client.Instances(ctx, runner)
-		active := 0
-		for _, i := range all {
-			if !one || i.Name == name {
-				active += i.Active
-			}
+	for active := 0; ; looks = ctx {
+		now, err := activeAt(looks, client, target)
+		if err == nil {
+			active = now
 		}
 		if err == nil && active == 0 {
 			return nil
 		}
-		if err != nil && context.Cause(ctx) == nil {
+		if err != nil && context.Cause(looks) == nil {
 			return err
 		}
 		timer := time.NewTimer(drainLook)
@@ -134,6 +131,18 @@ func waitDrained(ctx context.Context, client *api.Client, target string, timeout
 			return errDrainLate.WithHint("%s: it takes no further Job; wait again with the same command", stillRunning(target, active))
 		}
 	}
+}
+
+// activeAt counts the Jobs that take a place at a Runner or one of its Instances.
+func activeAt(ctx context.Context, client *api.Client, target string) (active int, err error) {
+	runner, name, one := strings.Cut(target, "/")
+	all, err := client.Instances(ctx, runner)
+	for _, i := range all {
+		if !one || i.Name == name {
+			active += i.Active
+		}
+	}
+	return active, err
 }
 
 var errDrainLate = fault.New(fault.Conflict, "drain_timeout", "Jobs are still running there after the time that --timeout gives")
