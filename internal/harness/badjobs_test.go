@@ -135,18 +135,7 @@ func TestSecretsAreMaskedAndNeverOnTheDisk(t *testing.T) {
 	if log := s.Log(id); strings.Contains(log, secret) || strings.Contains(log, "Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5") || !strings.Contains(log, "the secret is ***") {
 		t.Fatalf("log:\n%s", log)
 	}
-	err := filepath.WalkDir(r.Dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		if b, err := os.ReadFile(path); err == nil && strings.Contains(string(b), secret) {
-			t.Errorf("%s holds the secret", path)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nowhere(t, r.Dir, secret)
 }
 
 func TestCancel(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 )
 
 // TestConnectionCut cuts the connection of a Job that prints all the time. 5 s are within the Lease of 60 s. 5 min are past it and within
-// the recovery window of 10 min; that is done at a twentieth of all three.
+// the recovery window of 10 min; that is done at a tenth of all three.
 func TestConnectionCut(t *testing.T) {
-	scaled := []string{"--set", "lease=3s", "--set", "heartbeat=1s", "--set", "recovery_window=30s"}
+	scaled := []string{"--set", "lease=6s", "--set", "heartbeat=1500ms", "--set", "recovery_window=60s"}
 	for _, c := range []struct {
 		name       string
 		args       []string
@@ -23,8 +23,8 @@ func TestConnectionCut(t *testing.T) {
 		attempts   int
 	}{
 		{"5 s", nil, false, 5 * time.Second, 1},
-		{"5 min, changing", scaled, false, 15 * time.Second, 1},
-		{"5 min, repeatable", scaled, true, 15 * time.Second, 2},
+		{"5 min, changing", scaled, false, 30 * time.Second, 1},
+		{"5 min, repeatable", scaled, true, 30 * time.Second, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -140,7 +140,8 @@ func TestConcurrencyPolicies(t *testing.T) {
 		case "allow":
 			harness.Eventually(t, "both are under way", begun(2))
 		case "queue":
-			if j := w.Job(second); j.Status != work.Queued || j.Wait.Code != work.WaitRunbookBusy {
+			harness.Eventually(t, "the second one says why it waits", func() bool { return w.Job(second).Wait.Code == work.WaitRunbookBusy })
+			if j := w.Job(second); j.Status != work.Queued || node.Lines(policy) != 1 {
 				t.Errorf("the second one is %s, %+v", j.Status, j.Wait)
 			}
 		case "replace":

@@ -222,7 +222,7 @@ func TestDrainedRunnerLeavesNothingBehind(t *testing.T) {
 	}
 	begin := time.Now()
 	harness.Eventually(t, "the keeper is gone", func() bool { return !r.KeeperLives() })
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 9*time.Second { // where nobody tells it, it stays for ten
 		t.Fatalf("the keeper left only after %s", took)
 	}
 }

@@ -126,7 +126,7 @@ const failing = `
         until [ ! -e $home/hold ]; do read -rt 0.05 <> <(:) || :; done
         while read -r name; do
           if [ -e $home/$name ]; then continue; fi
-          mkdir $home/$name
+          mkdir $home/$name 2>/dev/null || continue # a script whose Server was killed meanwhile may be at it, too
           python3 -c 'import json,sys; [print("export %%s=\x27%%s\x27" %% (k, v)) for u in json.loads(sys.argv[1])["units"] if u["name"] == sys.argv[2] for k, v in u["environment"].items()]' "$told" "$name" >$home/$name/environment
           (cd $home/$name && . ./environment && export LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY=$home/$name/work && exec setsid --fork %[2]s runner start </dev/null >>log 2>&1)
         done < <(python3 -c 'import json,sys; [print(u["name"]) for u in json.loads(sys.argv[1])["units"]]' "$told")

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +24,7 @@ type Link struct {
 	swallow   atomic.Bool
 	delay     atomic.Int64 // of each packet, in nanoseconds
 	lossPerMy atomic.Int64 // packets lost out of a million
+	lossDue   atomic.Int64 // grows with each packet by lossPerMy; a million of it is one packet
 	lost      atomic.Int64
 	ends      [2]*os.File
 	over      chan struct{}
@@ -142,7 +142,7 @@ func (l *Link) move(from, to *os.File) {
 		if err != nil {
 			return
 		}
-		if l.swallow.Load() || rand.Int64N(1_000_000) < l.lossPerMy.Load() {
+		if l.swallow.Load() || l.losesNext() {
 			l.lost.Add(1)
 			continue
 		}
@@ -152,6 +152,13 @@ func (l *Link) move(from, to *os.File) {
 			l.lost.Add(1)
 		}
 	}
+}
+
+// losesNext tells whether the next packet is one to lose: as many are as were asked for, no more and no less.
+func (l *Link) losesNext() bool {
+	part := l.lossPerMy.Load()
+	due := l.lossDue.Add(part)
+	return due/1_000_000 != (due-part)/1_000_000
 }
 
 func (l *Link) deliver(wire <-chan packet, to *os.File) {

@@ -334,7 +334,7 @@ func TestThreeJobsOverAnUpgrade(t *testing.T) {
 // is applied with what it was made with, and what the Job knew as a secret stays masked.
 func TestInputsChangeBetweenPlanAndApply(t *testing.T) {
 	t.Parallel()
-	s := harness.StartServer(t, quick...)
+	s := harness.StartServer(t)
 	r := s.StartRunner("edge-1", func(s map[string]any) { s["Runner"].(map[string]any)["Capacity"] = 2 })
 	dir := t.TempDir()
 	base := func(secret string) string {

@@ -195,6 +195,7 @@ source:
 // nowhere checks that no file below a folder holds one of some texts.
 func nowhere(t *testing.T, dir string, texts ...string) {
 	t.Helper()
+	looked := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil // what went away meanwhile holds nothing
@@ -203,6 +204,7 @@ func nowhere(t *testing.T, dir string, texts ...string) {
 		if err != nil {
 			return nil
 		}
+		looked++
 		for _, text := range texts {
 			if strings.Contains(string(b), text) {
 				t.Errorf("%s holds a secret", path)
@@ -210,7 +212,7 @@ func nowhere(t *testing.T, dir string, texts ...string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || looked == 0 {
+		t.Fatalf("%d files were looked at, %v", looked, err)
 	}
 }

@@ -132,7 +132,11 @@ func TestWebhookStartsTheRunnerThatIsWanted(t *testing.T) {
 	for _, id := range ids {
 		s.Ends(id, work.Succeeded)
 	}
-	state := webhookOf(s, "edge-1")
+	var state webhookState
+	harness.Eventually(t, "the delivery is done", func() bool {
+		state = webhookOf(s, "edge-1")
+		return len(state.Deliveries) > 0 && state.Deliveries[0].Status == "delivered"
+	})
 	if len(state.Deliveries) != 1 || state.Deliveries[0].Status != "delivered" || state.Deliveries[0].ID != calls[0].header.Get("webhook-id") {
 		t.Errorf("deliveries: %+v", state.Deliveries)
 	}
@@ -215,9 +219,9 @@ func TestTwoServersCallOnce(t *testing.T) {
 	first.NewRunner("edge-1")
 	setWebhook(first, "edge-1", r.url)
 	secret := webhookOf(first, "edge-1").Secret
+	second := harness.StartServer(t, "--database", database, "--data", data, "--set", "webhook_wait=10m") // it makes no first try
 	declare(first, "m", script("true"))
 	first.Submit("run", "s/n/m")
-	second := harness.StartServer(t, append([]string{"--database", database, "--data", data}, fastWebhooks...)...)
 	r.await(t, 1)
 	first.Kill()
 	r.await(t, 2)

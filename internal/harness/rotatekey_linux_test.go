@@ -1,10 +1,10 @@
 package harness_test
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"legwork/internal/harness"
 	"legwork/internal/work"
@@ -63,6 +65,35 @@ func rotate(t *testing.T, s *harness.Server, args ...string) int {
 	return -1
 }
 
+// narrow makes a pipe that takes so many further bytes, behind those that are in it, until it is read from.
+func narrow(t *testing.T, room int) (out, in *os.File, full int) {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close(); _ = in.Close() })
+	size, err := unix.FcntlInt(in.Fd(), unix.F_SETPIPE_SZ, os.Getpagesize())
+	if err != nil {
+		t.Fatal(err)
+	}
+	full = size - room
+	if _, err := in.WriteString(strings.Repeat(".", full)); err != nil {
+		t.Fatal(err)
+	}
+	return out, in, full
+}
+
+// waiting tells how many bytes wait in a pipe to be read.
+func waiting(t *testing.T, out *os.File) int {
+	t.Helper()
+	n, err := unix.IoctlGetInt(int(out.Fd()), unix.TIOCINQ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // TestSealingAnewIsKilled kills rotate-key --data in the middle: a Server starts on what it left, and running it again ends it. The master key
 // stays the same. A Job that waits all the time gets the secret that it was given.
 func TestSealingAnewIsKilled(t *testing.T) {
@@ -82,20 +113,19 @@ func TestSealingAnewIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "server", "rotate-key", "--data-folder", s.Data, "--data")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
+	const line = "1000 values are sealed anew.\n"
+	said, in, full := narrow(t, len(line)*3/2) // it has to wait before it says that a second time
+	cmd.Stdout = in
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := bufio.NewScanner(out)
-	said.Scan()
+	_ = in.Close()
+	harness.Eventually(t, "some are sealed anew", func() bool { return waiting(t, said) >= full+len(line) })
 	_ = cmd.Process.Kill()
-	if first := said.Text(); !strings.Contains(first, "values are sealed anew") || said.Scan() && strings.Contains(said.Text(), "A new data key") {
-		t.Fatalf("it was not killed in the middle: %q %q", first, said.Text())
-	}
 	_ = cmd.Wait()
+	if text, err := io.ReadAll(said); err != nil || strings.Count(string(text), "values are sealed anew") != 1 {
+		t.Fatalf("it was not killed in the middle: %q %v", strings.TrimLeft(string(text), "."), err)
+	}
 
 	s.Start()
 	if revealed(t, s, s.Token()) != before {
