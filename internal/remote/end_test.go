@@ -172,13 +172,13 @@ func TestKeepAliveNoticesADeadPeer(t *testing.T) {
 	target.Port = port
 	p := s.pool(func(c *Config) {
 		c.HostKeys.Lines = knownhosts.Line([]string{target.address()}, s.hostKey)
-		c.KeepAlive = time.Second
+		c.KeepAlive = 5 * time.Second
 	})
 	out := newFirstWrite()
 	go func() { <-out.once; stalled.Store(true) }()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	r, err := p.Run(ctx, target, Command{Script: []byte("echo up; exec sleep 30"), Stdout: out})
+	r, err := p.Run(ctx, target, Command{Script: []byte("echo up; exec sleep 300"), Stdout: out})
 	if fault.Code(err) != "connection_lost" || !r.Began || r.Canceled || !strings.Contains(err.Error(), "sign of life") {
 		t.Fatalf("%v %+v", err, r)
 	}
