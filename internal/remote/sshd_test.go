@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"legwork/internal/harness/ports"
 )
 
 // patience is how long a test waits for what must come, on a loaded machine.
@@ -138,12 +140,7 @@ func startServer(t *testing.T, tb testing.TB, config ...string) *sshd {
 
 // begin starts sshd on a free port. Another program may take the port before it does: then it tells false.
 func (s *sshd) begin(tb testing.TB, binary string, config []string) bool {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.port = listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
+	s.port = ports.Free(tb)
 	lines := append(append([]string(nil), config...),
 		"ListenAddress 0.0.0.0:"+strconv.Itoa(s.port), "HostKey "+filepath.Join(s.folder, "host"), "AuthorizedKeysFile "+filepath.Join(s.folder, "authorized_keys"),
 		"PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
