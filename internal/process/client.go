@@ -37,6 +37,7 @@ type Client struct {
 	conn    *clientConn
 	closed  bool
 	watches map[string]map[*Watch]struct{} // by path of the spool
+	blocked map[string]SpoolState          // by path of the spool: whose commands are blocked, as the keeper told in this connection
 }
 
 // Connect finds the living keeper of dir or starts one, and waits until it answers. A keeper of
@@ -45,7 +46,7 @@ type Client struct {
 func Connect(ctx context.Context, dir, version string, launch Launch, log *slog.Logger) (*Client, error) {
 	c := &Client{
 		dir: dir, version: version, launch: launch, log: log,
-		dialing: make(chan struct{}, 1), watches: map[string]map[*Watch]struct{}{},
+		dialing: make(chan struct{}, 1), watches: map[string]map[*Watch]struct{}{}, blocked: map[string]SpoolState{},
 	}
 	if _, err := c.connection(ctx); err != nil {
 		return nil, err
@@ -171,6 +172,9 @@ func (c *Client) connection(ctx context.Context) (*clientConn, error) {
 	if conn != nil && conn.alive() {
 		return conn, nil
 	}
+	c.mu.Lock()
+	clear(c.blocked)
+	c.mu.Unlock()
 	conn, err := c.findOrStart(ctx)
 	if err != nil {
 		return nil, err
@@ -205,6 +209,9 @@ func (c *Client) Grew(spool string) *Watch {
 	w.stir()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if state, is := c.blocked[spool]; is { // no change may ever come
+		w.state = state
+	}
 	if c.watches[spool] == nil {
 		c.watches[spool] = map[*Watch]struct{}{}
 	}
@@ -212,7 +219,8 @@ func (c *Client) Grew(spool string) *Watch {
 	return w
 }
 
-// State returns what was told last; only Spool is set when nothing was told yet.
+// State returns what was told last; only Spool is set when nothing was told yet. That a command is blocked is known also when it was told
+// before the Watch began.
 func (w *Watch) State() SpoolState {
 	w.client.mu.Lock()
 	defer w.client.mu.Unlock()
@@ -259,6 +267,10 @@ func (c *Client) event(f frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, state := range body.Spools {
+		delete(c.blocked, state.Spool)
+		if state.Blocked != "" {
+			c.blocked[state.Spool] = state
+		}
 		for w := range c.watches[state.Spool] {
 			w.state = state
 			w.stir()

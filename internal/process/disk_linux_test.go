@@ -98,6 +98,11 @@ func TestCommandOnAFullDisk(t *testing.T) {
 	if err != nil || len(list) != 1 || !strings.Contains(list[0].Blocked, "no space left") {
 		t.Fatalf("list is %+v, %v", list, err)
 	}
+	late := b.client.Grew(spec.Spool) // of somebody who comes when it was told
+	if state := late.State(); state.Blocked == "" || state.ID != spec.ID {
+		t.Errorf("who looks later sees %+v", state)
+	}
+	late.Stop()
 	if err := b.client.Start(b.ctx(), shellSpec(disk, "second", "true")); fault.Code(err) != codeDiskFull {
 		t.Fatalf("starting on a full disk: %v", err)
 	}
