@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -83,31 +82,13 @@ func locally(f *File) *File {
 	return f
 }
 
-// killer kills an executor some time after that said that it begins something.
-type killer struct {
-	pid   int
-	after time.Duration
-	said  []byte
-	once  sync.Once
-}
-
-func (k *killer) Write(data []byte) (int, error) {
-	if k.said = append(k.said, data...); bytes.Contains(k.said, []byte(`"status":"running"`)) {
-		k.once.Do(func() {
-			<-time.After(k.after) // when it dies is the point of the test
-			_ = syscall.Kill(k.pid, syscall.SIGKILL)
-		})
-	}
-	return len(data), nil
-}
-
 // TestKilledExecutor kills the executor again and again: no pair is done twice, and none is forgotten.
 func TestKilledExecutor(t *testing.T) {
 	const most = 12
 	dir := t.TempDir()
-	marks := filepath.Join(dir, "marks")
+	marks, gate := filepath.Join(dir, "marks"), filepath.Join(dir, "gate")
 	once, again := command("once"), command("again")
-	once.Step.Command = fmt.Sprintf(`echo "once $NODE_NAME" >> %s; sleep 0.1`, marks)
+	once.Step.Command = fmt.Sprintf(`echo "once $NODE_NAME" >> %s; sleep 0.1; until test $NODE_NAME != web-0 || test -e %s; do sleep 0.05; done`, marks, gate)
 	again.Step.Command, again.Step.Repeatable = fmt.Sprintf(`sleep 0.05; echo "again $NODE_NAME" >> %s`, marks), true
 	f := locally(file(t, 20, once, again))
 	f.Run.OnFailure, f.Run.Concurrency = catalog.ContinueOnFailure, 3
@@ -119,7 +100,18 @@ func TestKilledExecutor(t *testing.T) {
 	for try := 0; ; try++ {
 		cmd, out := execute(t, path)
 		if try < most {
-			out = io.NopCloser(io.TeeReader(out, &killer{pid: cmd.Process.Pid, after: time.Duration(try%4) * 60 * time.Millisecond}))
+			kill := func() { _ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) }
+			if try == 0 { // in the middle of a step, for certain
+				for text := []byte(nil); !bytes.Contains(text, []byte("once web-0\n")); <-time.After(5 * time.Millisecond) {
+					text, _ = os.ReadFile(marks)
+				}
+				kill()
+				if err := os.WriteFile(gate, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			late := time.AfterFunc(250*time.Millisecond, kill)
+			defer late.Stop()
 		}
 		data, err := io.ReadAll(out)
 		if err != nil {
