@@ -61,9 +61,12 @@ func (v *Versions) Of(ctx context.Context, path string, ask func(ctx context.Con
 	if ok && k.modified.Equal(info.ModTime()) && k.size == info.Size() {
 		return k.version, nil
 	}
-	version, err := ask(ctx, path)
-	if err != nil {
-		return "", err
+	version, ok := noteOf(ctx, path, info)
+	if !ok {
+		if version, err = ask(ctx, path); err != nil {
+			return "", err
+		}
+		note(ctx, path, info, version)
 	}
 	if v.known == nil {
 		v.known = map[string]knownVersion{}

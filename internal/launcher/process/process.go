@@ -5,6 +5,7 @@
 //
 //	<working directory>/hosted/<runner id>.<owner>/   all that belongs to a hosted Runner
 //	    lock                                          held by whoever starts or ends processes here
+//	    versions.json                                 what the processes that ended knew of the versions of engines
 //	    <unit>/unit.json                              which process it is
 //	           settings.json                          what the owner of this host lets a Server do, handed down
 //	           log                                    what the process said of itself; cut to its end when it is large, whenever somebody looks

@@ -296,6 +296,45 @@ func TestEnvironmentOfAProcess(t *testing.T) {
 	}
 }
 
+// TestVersionsAreHandedOn: what a process learnt of the versions of engines those know that start after it, whether it still runs or ended.
+func TestVersionsAreHandedOn(t *testing.T) {
+	p := newPlace(t)
+	task := p.bench().Task("owner", "cloud", "cloud-00000001")
+	known := func(unit string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(p.open(t).folder(task), unit, "work", "versions.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	start := func(unit string) {
+		t.Helper()
+		if _, err := p.open(t).Ensure(t.Context(), p.bench().Task("owner", "cloud", unit)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start("cloud-00000001")
+	learnt := `{"/usr/bin/tofu":{}}`
+	if err := os.WriteFile(filepath.Join(p.open(t).folder(task), "cloud-00000001", "work", "versions.json"), []byte(learnt), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start("cloud-00000002")
+	if got := known("cloud-00000002"); got != learnt {
+		t.Errorf("beside one that knows %s, the next knows %s", learnt, got)
+	}
+	if err := p.open(t).Stop(t.Context(), task, []string{"cloud-00000001", "cloud-00000002"}); err != nil {
+		t.Fatal(err)
+	}
+	start("cloud-00000003")
+	if got := known("cloud-00000003"); got != learnt {
+		t.Errorf("after one that knew %s, the next knows %s", learnt, got)
+	}
+	if err := p.open(t).Remove(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A process is in a session of its own, and no number that passed on to another process is taken for it.
 func TestIdentity(t *testing.T) {
 	p := newPlace(t)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"legwork/internal/engine"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/work"
@@ -93,10 +94,28 @@ func (l *Launcher) furnish(u *unit) error {
 	if err := os.MkdirAll(filepath.Join(u.dir, workFolder), 0o700); err != nil {
 		return unusable(u.dir, err)
 	}
+	l.handVersions(u)
 	if len(l.host.Settings) == 0 {
 		return nil
 	}
 	return os.WriteFile(filepath.Join(u.dir, settingsFile), l.host.Settings, 0o600)
+}
+
+// handVersions gives a unit what the processes of its Runner before it learnt of the versions of engines: to ask each anew makes most of the
+// time until it is online. What cannot be read is asked.
+func (l *Launcher) handVersions(u *unit) {
+	found, _ := filepath.Glob(filepath.Join(globbed(filepath.Dir(u.dir)), "*", workFolder, engine.VersionsFile))
+	for _, path := range append(found, filepath.Join(filepath.Dir(u.dir), engine.VersionsFile)) {
+		if text, err := os.ReadFile(path); err == nil {
+			_ = os.WriteFile(filepath.Join(u.dir, workFolder, engine.VersionsFile), text, 0o600)
+			return
+		}
+	}
+}
+
+// keepVersions has what a unit that ended learnt of the versions of engines stay for those that come.
+func (u *unit) keepVersions() {
+	_ = os.Rename(filepath.Join(u.dir, workFolder, engine.VersionsFile), filepath.Join(filepath.Dir(u.dir), engine.VersionsFile))
 }
 
 // start starts the process and lets it go once it is written down.

@@ -235,6 +235,7 @@ func (l *Launcher) tidy(ctx context.Context, task *work.RunnerTask) error {
 				return err
 			}
 		}
+		u.keepVersions()
 		for _, name := range []string{workFolder, settingsFile} {
 			if err := removeAll(filepath.Join(u.dir, name)); err != nil {
 				return err
