@@ -23,10 +23,11 @@ var hostingDescriptions = map[string]string{
 	"Hosting.ecs":               "for launcher ecs",
 	"Hosting.exec":              "for launcher exec: the script; docs/HOSTING.md says what it is told and what it answers",
 
-	"DockerHosting":         "Which engine starts containers. Podman's socket will do.",
-	"DockerHosting.host":    "unix:///var/run/docker.sock or tcp://HOST:PORT, as the launcher's host sees it; default what DOCKER_HOST says",
-	"DockerHosting.network": "that containers join; default that of the engine",
-	"DockerHosting.user":    "that containers run as; default that of the image",
+	"DockerHosting":          "Which engine starts containers. Podman's socket will do.",
+	"DockerHosting.host":     "unix:///var/run/docker.sock or tcp://HOST:PORT, as the launcher's host sees it; default what DOCKER_HOST says",
+	"DockerHosting.network":  "that containers join; default that of the engine",
+	"DockerHosting.user":     "that containers run as; default that of the image",
+	"DockerHosting.writable": "true: containers may write to their whole file system, not to /var/lib/legwork and /tmp alone",
 
 	"KubernetesHosting":                 "In which cluster Jobs are made, one for each Instance.",
 	"KubernetesHosting.kubeconfig":      "path at the launcher's host; default KUBECONFIG, ~/.kube/config, or the cluster that the launcher is in",

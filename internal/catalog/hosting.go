@@ -77,6 +77,8 @@ type DockerHosting struct {
 	Host    string `json:"host,omitempty"`    // unix:///var/run/docker.sock or tcp://; default what DOCKER_HOST says. Podman's socket will do
 	Network string `json:"network,omitempty"` // that containers join
 	User    string `json:"user,omitempty"`    // default that of the image
+	// Writable lets containers write to their whole file system, not to /var/lib/legwork and /tmp alone.
+	Writable bool `json:"writable,omitempty"`
 }
 
 // KubernetesHosting says in which cluster Jobs are made, and how.

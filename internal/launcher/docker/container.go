@@ -16,10 +16,12 @@ import (
 	"legwork/internal/work"
 )
 
-// Where a container finds the authority of its Server, in a folder that every image has.
 const (
-	authorityDir  = "/etc"
-	authorityFile = "legwork-server-ca.pem"
+	// workDir is the home of the image's user, with the working directory of the Runner: see deploy/Dockerfile. It, a volume that goes with
+	// its container, and /tmp, in memory, are all that a container can write to.
+	workDir = "/var/lib/legwork"
+
+	authorityFile = "server-ca.pem" // in workDir: where a container finds the authority of its Server
 )
 
 // mostProcesses bounds the processes and threads of a container, so that a Job which only ever starts more takes no place on the host away
@@ -32,7 +34,7 @@ func (e *engine) containerOf(unit work.Unit) client.ContainerCreateOptions {
 	labels[launcher.TagUnit] = unit.Name
 	told := launcher.Environment(e.task, unit)
 	if e.host.CAFile != "" {
-		told["LEGWORK_SERVER__CAFILE"] = authorityDir + "/" + authorityFile
+		told["LEGWORK_SERVER__CAFILE"] = workDir + "/" + authorityFile
 	}
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(told)) {
@@ -48,14 +50,17 @@ func (e *engine) containerOf(unit work.Unit) client.ContainerCreateOptions {
 			Env:         env,
 			User:        e.hosting.User,
 			Labels:      labels,
+			Volumes:     map[string]struct{}{workDir: {}},
 			StopTimeout: &seconds, // when the engine itself goes down
 		},
 		HostConfig: &container.HostConfig{
-			NetworkMode:   container.NetworkMode(e.hosting.Network),
-			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
-			CapDrop:       []string{"ALL"},
-			SecurityOpt:   []string{"no-new-privileges"},
-			Init:          &reap,
+			ReadonlyRootfs: !e.hosting.Writable,
+			Tmpfs:          map[string]string{"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
+			NetworkMode:    container.NetworkMode(e.hosting.Network),
+			RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+			CapDrop:        []string{"ALL"},
+			SecurityOpt:    []string{"no-new-privileges"},
+			Init:           &reap,
 			Resources: container.Resources{
 				NanoCPUs: int64(milli) * 1e6, Memory: int64(mib) << 20, MemorySwap: int64(mib) << 20, // both together: no swap
 				PidsLimit: &most,
@@ -82,7 +87,7 @@ func (e *engine) trust(ctx context.Context, unit work.Unit, id string) error {
 			return err
 		}
 	}
-	_, err = e.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: authorityDir, Content: &archive})
+	_, err = e.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: workDir, Content: &archive})
 	return e.explain(err, "copy the Server's authority into", "the container "+unit.Name)
 }
 

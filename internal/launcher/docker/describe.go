@@ -86,14 +86,24 @@ func (e *engine) describeNetwork(ctx context.Context) ([]string, error) {
 
 func (e *engine) describeImage(ctx context.Context) ([]string, error) {
 	image := launcher.Image(e.task, e.host)
-	_, err := e.api.ImageInspect(ctx, image)
+	found, err := e.api.ImageInspect(ctx, image)
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return []string{"the image " + image + " is not here yet: it is pulled with the first launch"}, nil
 	case err != nil:
 		return nil, e.explain(err, "inspect", "the image "+image)
 	}
-	return []string{"the image " + image + " is here"}, nil
+	said := []string{"the image " + image + " is here"}
+	if found.Config != nil && e.hosting.User == "" && isRoot(found.Config.User) {
+		said = append(said, "beware: it runs as root: name another user in the image, or in hosting.docker.user")
+	}
+	return said, nil
+}
+
+// isRoot tells whether the user of an image, name or number, perhaps with a group, is root.
+func isRoot(user string) bool {
+	name, _, _ := strings.Cut(user, ":")
+	return name == "" || name == "root" || name == "0"
 }
 
 func (e *engine) describeProcesses(ctx context.Context) ([]string, error) {

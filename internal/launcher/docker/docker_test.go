@@ -92,11 +92,14 @@ func TestAContainerIsConfined(t *testing.T) {
 	c := e.find("cloud-00000001").config
 	h := c.HostConfig
 	if h.Memory != 4<<30 || h.MemorySwap != h.Memory || h.PidsLimit == nil || *h.PidsLimit != 4096 || h.NanoCPUs != 2e9 || h.Init == nil || !*h.Init || h.AutoRemove || h.Privileged || string(h.RestartPolicy.Name) != "no" ||
-		!slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Equal(h.SecurityOpt, []string{"no-new-privileges"}) || len(h.Binds)+len(h.Mounts) > 0 || h.NetworkMode != "jobs" {
+		!slices.Equal(h.CapDrop, []string{"ALL"}) || !slices.Equal(h.SecurityOpt, []string{"no-new-privileges"}) || len(h.Binds)+len(h.Mounts) > 0 || !h.ReadonlyRootfs || h.Tmpfs["/tmp"] == "" || h.NetworkMode != "jobs" {
 		t.Errorf("its host configuration is %+v", h)
 	}
 	if c.Image != "legwork:1.2.3" || c.User != "10001:10001" || !slices.Equal(c.Cmd, []string{"runner", "start"}) {
 		t.Errorf("it runs %q of %s as %q", c.Cmd, c.Image, c.User)
+	}
+	if _, volume := c.Volumes["/var/lib/legwork"]; !volume || len(c.Volumes) != 1 {
+		t.Errorf("its volumes are %v", c.Volumes)
 	}
 	for key, value := range launcher.Tags(task) {
 		if c.Labels[key] != value {
@@ -107,6 +110,19 @@ func TestAContainerIsConfined(t *testing.T) {
 		if strings.Contains(value, task.Units[0].Token) {
 			t.Errorf("label %s bears the token", key)
 		}
+	}
+}
+
+func TestAContainerMayBeWritable(t *testing.T) {
+	isolate(t)
+	e := newEngine(t, false)
+	b := bench(t, e)
+	b.Hosting.Docker.Writable = true
+	if _, err := b.Open(t).Ensure(t.Context(), b.Task("owner-a", "cloud", "cloud-00000001")); err != nil {
+		t.Fatal(err)
+	}
+	if h := e.find("cloud-00000001").config.HostConfig; h.ReadonlyRootfs || !slices.Equal(h.CapDrop, []string{"ALL"}) {
+		t.Errorf("its host configuration is %+v", h)
 	}
 }
 
@@ -128,9 +144,9 @@ func TestTheAuthorityOfTheServerComesAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.mu.Lock()
-	text := e.find("cloud-00000001").files["/etc/legwork-server-ca.pem"]
+	text := e.find("cloud-00000001").files["/var/lib/legwork/server-ca.pem"]
 	e.mu.Unlock()
-	if told := e.environ("cloud-00000001")["LEGWORK_SERVER__CAFILE"]; text != "an authority" || told != "/etc/legwork-server-ca.pem" || len(e.running()) != 1 {
+	if told := e.environ("cloud-00000001")["LEGWORK_SERVER__CAFILE"]; text != "an authority" || told != "/var/lib/legwork/server-ca.pem" || len(e.running()) != 1 {
 		t.Errorf("it finds %q, and is told of %s", text, told)
 	}
 }
@@ -470,5 +486,22 @@ func wantFault(t *testing.T, err error, code string, kind fault.Kind, says strin
 	t.Helper()
 	if fault.Code(err) != code || !fault.Is(err, kind) || !strings.Contains(fault.Of(err).Message, says) {
 		t.Fatalf("got %v (%s, %s), want %s, %s with %q", err, fault.Code(err), fault.Of(err).Kind, code, kind, says)
+	}
+}
+
+func TestAnImageOfRootIsWarnedOf(t *testing.T) {
+	isolate(t)
+	for _, c := range []struct {
+		image, hosting string
+		warned         bool
+	}{{"", "", true}, {"0:0", "", true}, {"root", "", true}, {"10001:10001", "", false}, {"", "10001", false}} {
+		e := newEngine(t, false)
+		e.imageUser = c.image
+		b := bench(t, e)
+		b.Hosting.Docker.User = c.hosting
+		said, err := b.Open(t).Describe(t.Context(), b.Task("owner-a", "cloud"))
+		if warned := strings.Contains(strings.Join(said, "\n"), "runs as root"); err != nil || warned != c.warned {
+			t.Errorf("of an image of %q, with %q, it is said %q, %v", c.image, c.hosting, said, err)
+		}
 	}
 }

@@ -29,24 +29,25 @@ import (
 // fakeEngine answers as the API of Docker's engine (swagger.yaml, 1.40 to 1.56) and Podman's rendering of it document, over a socket of
 // its own. It holds containers, images, volumes and networks, and starts nothing.
 type fakeEngine struct {
-	t        *testing.T
-	host     string // unix://...
-	podman   bool
-	newest   string // version of the API
-	mu       sync.Mutex
-	boxes    map[string]*box // by id
-	images   []string        // normalized, with tag
-	registry map[string]func(w http.ResponseWriter, r *http.Request)
-	networks []string
-	volumes  map[string]bool
-	cpus     int
-	auth     []string // what pulls were authorized with
-	calls    []string // "POST /containers/create", of all that came, without ids
-	refuse   map[string]answer
-	n, seen  int // the call that breaks, and those that came since that was said
-	after    bool
-	broke    bool
-	made     int
+	t         *testing.T
+	host      string // unix://...
+	podman    bool
+	newest    string // version of the API
+	mu        sync.Mutex
+	boxes     map[string]*box // by id
+	images    []string        // normalized, with tag
+	imageUser string          // of all images
+	registry  map[string]func(w http.ResponseWriter, r *http.Request)
+	networks  []string
+	volumes   map[string]bool
+	cpus      int
+	auth      []string // what pulls were authorized with
+	calls     []string // "POST /containers/create", of all that came, without ids
+	refuse    map[string]answer
+	n, seen   int // the call that breaks, and those that came since that was said
+	after     bool
+	broke     bool
+	made      int
 }
 
 // box is a container.
@@ -209,6 +210,10 @@ func (e *fakeEngine) route(w http.ResponseWriter, r *http.Request, call, id stri
 	case "GET /containers/{id}/logs":
 		e.logs(w, r, b)
 	case "PUT /containers/{id}/archive":
+		if _, volume := b.config.Config.Volumes[r.URL.Query().Get("path")]; b.config.HostConfig.ReadonlyRootfs && !volume {
+			e.fail(w, http.StatusForbidden, "container rootfs is marked read-only")
+			return
+		}
 		files := tar.NewReader(r.Body)
 		for header, err := files.Next(); err == nil; header, err = files.Next() {
 			text, _ := io.ReadAll(files)
@@ -362,7 +367,8 @@ func (e *fakeEngine) image(w http.ResponseWriter, name string) {
 		e.fail(w, http.StatusNotFound, "No such image: "+name)
 		return
 	}
-	e.json(w, 200, map[string]any{"Id": "sha256:" + strings.Repeat("a", 64), "RepoTags": []string{name}, "Os": "linux"})
+	e.json(w, 200, map[string]any{"Id": "sha256:" + strings.Repeat("a", 64), "RepoTags": []string{name}, "Os": "linux",
+		"Config": map[string]any{"User": e.imageUser}})
 }
 
 func (e *fakeEngine) network(w http.ResponseWriter, name string) {
