@@ -47,7 +47,7 @@ type Launch struct {
 	State      string    `json:"state" enum:"starting,online,draining,ended,given_up" doc:"given_up: it never came online."`
 	Launcher   string    `json:"launcher"`
 	ExternalID string    `json:"external_id,omitempty" doc:"What the launcher calls the process: a process id, a container, the ARN of a task."`
-	Version    string    `json:"version,omitempty" doc:"That it was started with."`
+	Version    string    `json:"version,omitempty" doc:"That it was started with. Where no release was asked for, it is known once it is online."`
 	JobID      string    `json:"job_id,omitempty" doc:"The Job that starts it."`
 	Why        string    `json:"why"`
 	EndedWhy   string    `json:"ended_why,omitempty"`

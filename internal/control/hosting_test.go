@@ -655,6 +655,11 @@ func TestDeclaredIsEnough(t *testing.T) {
 	if n := c.made(); len(n) != 1 {
 		t.Errorf("launched: %v", n)
 	}
+	eventually(t, "the ledger has the version that the instance told, where no release was asked for", func() bool {
+		ledger, err := s.c.Launches(context.Background(), s.owner(), "edge", 0)
+		s.must(err)
+		return len(ledger) == 1 && ledger[0].Version == "1.0.0"
+	})
 	all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{})
 	s.must(err)
 	if !slices.ContainsFunc(all, func(j *work.Job) bool { return j.Kind == work.RunnerJob && j.Action == work.Deploy }) {

@@ -35,7 +35,7 @@ type Launch struct {
 	State          LaunchState `json:"state"`
 	Launcher       string      `json:"launcher,omitempty"`
 	ExternalID     string      `json:"external_id,omitempty"` // what the launcher calls the process
-	Version        string      `json:"version,omitempty"`     // that it was started with
+	Version        string      `json:"version,omitempty"`     // that it was started with; where none was asked for, what the Instance said
 	JobID          string      `json:"-"`                     // the Runner Job that starts it
 	Why            string      `json:"why,omitempty"`         // a sentence
 	EndedWhy       string      `json:"ended_why,omitempty"`   // likewise

@@ -261,6 +261,7 @@ func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
 	now := l.tx.Now()
 	if o.State == store.LaunchStarting {
 		o.State, o.OnlineAt, o.IdleFrom = store.LaunchOnline, now, now
+		o.Version = cmp.Or(o.Version, o.instance.Version) // of the program that launches, where no release was asked for
 		f.state.Failures, f.state.Failure, f.state.FailedAt = 0, "", time.Time{}
 		f.state.Engines = slices.Sorted(maps.Keys(o.instance.Engines))
 	}
