@@ -267,11 +267,8 @@ func (c *Control) effect(m moved, e work.Effect) {
 		if m.job.IsPart() {
 			return // its log is its Runbook Job's
 		}
-		c.archiver.add(m.job.OrganizationID, m.job.ID)
-		if log := m.job.LogID(); log != m.job.ID {
-			c.tails.stored(log, nil, 0) // whoever follows the Part alone looks again
-		}
-		c.tails.ended(m.job.ID)
+		c.logs.ArchiveLater(m.job.OrganizationID, m.job.ID)
+		c.logs.Ended(m.job.ID)
 	}
 }
 
@@ -337,7 +334,7 @@ func (c *Control) sendStep(job *work.Job, step int, spec *work.Spec, round *work
 		c.sendRound(s, job, step, spec, round)
 		return
 	}
-	msg := &wire.RunStep{Ref: refOf(job), Step: step, Watch: c.tails.watched(job.LogID())}
+	msg := &wire.RunStep{Ref: refOf(job), Step: step, Watch: c.logs.Followed(job.LogID())}
 	if step > 0 && !job.Steps[step].Approval {
 		s.send(msg)
 		return

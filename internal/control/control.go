@@ -27,6 +27,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/control/hooks"
 	"legwork/internal/control/hosting"
+	"legwork/internal/control/logs"
 	"legwork/internal/control/nodes"
 	"legwork/internal/control/releases"
 	"legwork/internal/control/secrets"
@@ -148,9 +149,8 @@ type Control struct {
 	conductor *conductor
 
 	nodes         *nodes.Book
-	tails         *tails
+	logs          *logs.Logs
 	outbox        *outbox
-	archiver      *archiver
 	hooks         *hooks.Hooks
 	releases      *releases.Releases
 	hosting       *hosting.Hosting
@@ -201,9 +201,8 @@ func New(cfg Config) *Control {
 	c.nodes = nodes.NewBook(nodeHost{tasks{c}}, c.store, cfg.UncoveredLocal)
 	c.heldNodes = nodes.New(c.nodes)
 	c.startRun, c.startDiscovery = c.runScheduled, c.nodes.Refresh
-	c.tails = newTails(c)
+	c.logs = logs.New(logHost{c}, c.store, c.blobs, c.log, c.limits.ArchiveAfter)
 	c.outbox = newOutbox()
-	c.archiver = newArchiver(c)
 	c.heldSecrets = secrets.New(secretHost{tasks{c}}, c.store, c.safe)
 	c.hooks = hooks.New(hookHost{c}, c.store, c.log, c.server, cfg.Webhooks)
 	c.hosting = hosting.New(hostingHost{c}, c.store, c.log, hosting.Settings{ServerURL: cfg.ServerURL, Token: cfg.BootstrapToken})
@@ -231,7 +230,7 @@ func (c *Control) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.archiver.run, c.hooks.Run, c.hosting.Run, c.retireLoop, c.forgetLoop, c.sampleLoop} {
+	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.logs.Run, c.hooks.Run, c.hosting.Run, c.retireLoop, c.forgetLoop, c.sampleLoop} {
 		parts.Go(func() { part(ctx) })
 	}
 	<-ctx.Done()
@@ -325,6 +324,16 @@ func (c *Control) background(fn func(ctx context.Context)) bool {
 		fn(c.alive)
 	}()
 	return true
+}
+
+// sleep waits for a while or for the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // randomText gives n random bytes in hex.

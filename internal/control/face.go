@@ -15,8 +15,6 @@ import (
 // The records that control answers with are those of the store; the faces know them under these names alone.
 type (
 	Event        = store.Event        // one change, as FollowEvents emits it
-	LogLine      = store.LogLine      // one record of a log, as FollowLog emits it
-	LogFilter    = store.LogFilter    // narrows ReadLog and FollowLog
 	JobFilter    = store.JobFilter    // narrows Jobs
 	ModuleFilter = store.ModuleFilter // narrows Modules
 )

@@ -393,7 +393,7 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 				continue
 			}
 			s.adopt(j, v.Acks, false)
-			if c.tails.watched(j.LogID()) {
+			if c.logs.Followed(j.LogID()) {
 				s.send(&wire.Configure{Ref: v.Ref, Watch: true})
 			}
 		}

@@ -120,8 +120,8 @@ func (c *Control) listen() (stop func(), err error) {
 	}
 	for subject, take := range map[string]func([]byte){
 		subjectJob:      taking(c, func(h jobHint) { c.takeJob(h) }),
-		subjectLog:      taking(c, func(h logHint) { c.tails.stored(h.Job, nil, h.Last) }),
-		subjectWatch:    taking(c, func(h watchHint) { c.tails.watchedElsewhere(h.Job, h.On) }),
+		subjectLog:      taking(c, func(h logHint) { c.logs.GrewElsewhere(h.Job, h.Last) }),
+		subjectWatch:    taking(c, func(h watchHint) { c.logs.FollowedElsewhere(h.Job, h.On) }),
 		subjectEvents:   taking(c, func(h eventHint) { c.outbox.ring(h.Org) }),
 		subjectCatalog:  taking(c, func(h eventHint) { c.takeRedeclared(h.Org) }),
 		subjectReplaced: taking(c, func(h replacedHint) { c.takeReplaced(h) }),
@@ -155,7 +155,7 @@ func (c *Control) takeJob(h jobHint) {
 	c.queue.elsewhere(h)
 	c.hosting.Poke()
 	if h.Status.Terminal() {
-		c.tails.ended(h.Job)
+		c.logs.Ended(h.Job)
 	}
 	s := c.sessions.ofInstance(h.Instance)
 	if h.Instance == "" || s == nil {

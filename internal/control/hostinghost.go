@@ -85,8 +85,7 @@ func (c *Control) withJobs(ctx context.Context, fn func(tx *store.Tx, do *change
 		return err
 	}
 	for log, last := range do.logs { // before the Job may be seen to be over
-		c.tails.stored(log, nil, last)
-		c.hint(subjectLog, logHint{c.from(), log, last})
+		c.logs.Stored(log, nil, last)
 	}
 	c.carryOut(do.moves...)
 	return nil

@@ -13,6 +13,35 @@ import (
 	"legwork/internal/work"
 )
 
+// jobByID reads a Job of an Organization.
+func (c *Control) jobByID(ctx context.Context, org, id string) (j *work.Job, err error) {
+	err = c.store.View(ctx, func(tx *store.Tx) error {
+		j, err = tx.Job(org, id)
+		return err
+	})
+	return j, err
+}
+
+// Job gives a Job by its id, its number, or "#number".
+func (c *Control) Job(ctx context.Context, actor catalog.Actor, idOrNumber string) (*work.Job, error) {
+	if err := actor.Need(catalog.Read); err != nil {
+		return nil, err
+	}
+	j, err := c.jobByID(ctx, actor.OrganizationID, idOrNumber)
+	if fault.Is(err, fault.NotFound) {
+		err = fault.New(fault.NotFound, "job_not_found", "there is no job %s", idOrNumber).WithHint("see: legwork job list")
+	}
+	if err != nil || !j.IsRun() || j.Status != work.Running || j.Notice != "" {
+		return j, err
+	}
+	var parts []*work.Job
+	err = c.store.View(ctx, func(tx *store.Tx) (err error) {
+		parts, err = tx.Parts(j.OrganizationID, j.ID)
+		return err
+	})
+	return noticeParts(j, parts), err
+}
+
 // Jobs lists Jobs, newest first.
 func (c *Control) Jobs(ctx context.Context, actor catalog.Actor, f store.JobFilter) ([]*work.Job, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]*work.Job, error) { return tx.Jobs(actor.OrganizationID, f) })

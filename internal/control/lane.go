@@ -492,10 +492,9 @@ func (l *lane) answer(h harvest) {
 		if !l.direct {
 			h.lines = nil
 		}
-		l.s.c.tails.stored(h.log, h.lines, h.last)
-		l.s.c.hint(subjectLog, logHint{l.s.c.from(), h.log, h.last})
+		l.s.c.logs.Stored(h.log, h.lines, h.last)
 		if h.after {
-			l.s.c.archiver.add(l.s.org, h.log) // which leaves it alone while the Runbook Job goes on
+			l.s.c.logs.ArchiveLater(l.s.org, h.log)
 		}
 	}
 	for _, ack := range h.acks {

@@ -149,12 +149,7 @@ func TestFollowersSeeEveryLineOnceAndTheEnd(t *testing.T) {
 		}
 		gapless(t, lines, 1, batches*each+3)
 	}
-	eventually(t, "nobody is counted any more", func() bool {
-		counted := s.c.Stats().Followers
-		s.c.tails.mu.Lock()
-		defer s.c.tails.mu.Unlock()
-		return counted == 0 && len(s.c.tails.byJob) == 0
-	})
+	eventually(t, "nobody is counted any more", func() bool { return s.c.Stats().Followers == 0 && !s.c.logs.Followed(j.ID) })
 }
 
 func TestFollowerJoinsInTheMiddle(t *testing.T) {
@@ -204,7 +199,7 @@ func TestFollowBeforeTheJobBegins(t *testing.T) {
 	s.scripts(s.owner(), 1)
 	j := s.submit("prod/net/m0", work.Run)
 	w := follow(s, fmt.Sprintf("#%d", j.Number), 0)
-	eventually(t, "it is followed", func() bool { return s.c.tails.watched(j.ID) })
+	eventually(t, "it is followed", func() bool { return s.c.logs.Followed(j.ID) })
 	f := s.fake(r, "a").online(s)
 	step := f.take()
 	if !step.Watch {
@@ -217,47 +212,6 @@ func TestFollowBeforeTheJobBegins(t *testing.T) {
 	s.must(err)
 	f.finish(next.Ref, 1, 0, work.StepResult{Status: work.StepCanceled})
 	s.must(w.wait(t))
-}
-
-func TestArchiveMakesNoDifferenceToReaders(t *testing.T) {
-	const n = 20_000
-	s, f, j, step := running(t, Limits{ArchiveAfter: time.Hour})
-	for i := range 10 {
-		f.print(step.Ref, 0, uint64(1+i*n/10), n/10)
-	}
-	f.finish(step.Ref, 0, n, work.StepResult{})
-	f.run(expect[*wire.RunStep](f), 0, work.StepResult{})
-	s.until(j.ID, work.Succeeded)
-	gapless(t, s.log(j.ID), 1, n)
-
-	// Half of it is read, then the log moves, then the other half.
-	half, end, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 0, n/2, LogFilter{})
-	s.must(err)
-	s.must(s.c.archiver.archive(context.Background(), s.org, j.ID))
-	s.must(s.c.archiver.archive(context.Background(), s.org, j.ID)) // again does nothing
-	var inDatabase []store.LogLine
-	s.must(s.store.View(context.Background(), func(tx *store.Tx) (err error) {
-		inDatabase, err = tx.ReadLog(j.ID, 0, 0)
-		return err
-	}))
-	if len(inDatabase) != 0 {
-		t.Fatalf("%d lines are still in the database", len(inDatabase))
-	}
-	rest := half
-	for len(rest) < n {
-		more, again, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, rest[len(rest)-1].Pos, 0, LogFilter{})
-		s.must(err)
-		if len(more) == 0 || again != end {
-			t.Fatalf("after %d lines: %d, end %+v", len(rest), len(more), again)
-		}
-		rest = append(rest, more...)
-	}
-	gapless(t, rest, 1, n)
-	w := follow(s, j.ID, 0)
-	s.must(w.wait(t))
-	if len(w.lines) != n {
-		t.Fatalf("a follower got %d lines", len(w.lines))
-	}
 }
 
 func TestLogsAreArchivedByThemselves(t *testing.T) {
@@ -317,8 +271,7 @@ func TestLogThatComesAfterTheArchiveIsArchivedToo(t *testing.T) {
 		_, err := s.blobs.Get(context.Background(), before.Archive)
 		return fault.Is(err, fault.NotFound)
 	})
-	// Who read the state of before finds the log where it is now.
-	rest, err := s.c.readLines(context.Background(), j.ID, 5, 0)
+	rest, _, err := s.c.ReadLog(context.Background(), s.owner(), j.ID, 5, 0, LogFilter{})
 	s.must(err)
 	whole := append(firstHalf, rest...)
 	for i, l := range whole {
@@ -328,21 +281,6 @@ func TestLogThatComesAfterTheArchiveIsArchivedToo(t *testing.T) {
 	}
 	if len(whole) != 13 || whole[12].Attempt != 1 || whole[12].Seq != 5 {
 		t.Fatalf("%d lines, the last is %+v", len(whole), whole[len(whole)-1])
-	}
-	if _, err := s.c.archiver.read(context.Background(), before, 0, 0); err == nil || !s.c.archiveMoved(context.Background(), j.ID, before) {
-		t.Fatalf("the archive of before: %v", err)
-	}
-}
-
-func TestForgottenLogIsFoundBySearch(t *testing.T) {
-	s, f, j, step := running(t, Limits{ArchiveAfter: time.Hour})
-	f.run(step, 1, work.StepResult{})
-	f.run(expect[*wire.RunStep](f), 1, work.StepResult{})
-	s.until(j.ID, work.Succeeded)
-	a := newArchiver(s.c) // as after a restart
-	a.search(context.Background(), time.Now().Add(2*time.Hour))
-	if job, _ := a.next(time.Now().Add(2 * time.Hour)); job.job != j.ID {
-		t.Fatalf("found %+v", job)
 	}
 }
 

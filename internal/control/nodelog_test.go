@@ -151,7 +151,7 @@ func TestPartsLog(t *testing.T) {
 		return err
 	}))
 
-	s.must(s.c.archiver.archive(context.Background(), s.org, run.ID)) // which goes on
+	s.must(s.c.logs.Archive(context.Background(), s.org, run.ID)) // which goes on
 	s.must(s.c.store.Update(context.Background(), func(tx *store.Tx) error {
 		if state, err := tx.LogState(run.ID); err != nil || state.Archive != "" {
 			t.Errorf("the log of a Job under way is archived: %+v, %v", state, err)
@@ -159,9 +159,9 @@ func TestPartsLog(t *testing.T) {
 		run.Status = work.Succeeded
 		return tx.SaveJob(run)
 	}))
-	s.must(s.c.archiver.archive(context.Background(), s.org, run.ID))
+	s.must(s.c.logs.Archive(context.Background(), s.org, run.ID))
 	check()
-	s.c.tails.ended(run.ID)
+	s.c.logs.Ended(run.ID)
 	if err := following.wait(t); err != nil {
 		t.Errorf("the following ended: %v", err)
 	}
@@ -257,39 +257,4 @@ func TestProgressOfNoPart(t *testing.T) {
 			t.Errorf("%s: the session ended with %d", name, code)
 		}
 	}
-}
-
-// BenchmarkNodeLog reads the lines of one Node out of a log of 1,000 Nodes with 300 lines each, beside one pass over all of it.
-func BenchmarkNodeLog(b *testing.B) {
-	s := newWorld(b).serve(Limits{})
-	run := &work.Job{OrganizationID: s.org, Kind: work.RunbookJob, Status: work.Running}
-	const nodes, each = 1000, 300
-	s.must(s.c.store.Update(context.Background(), func(tx *store.Tx) error {
-		if err := tx.InsertJob(run, store.JobSnapshot{}); err != nil {
-			return err
-		}
-		for i := range each {
-			records := make([]work.Record, nodes)
-			for n := range records {
-				records[n] = line(0, n+1, 1, fmt.Sprintf("node %d says in line %d that it is up and running as it should", n, i))
-			}
-			if _, err := tx.AppendLog(run.ID, store.LogKey{Part: 1, Attempt: 1}, uint64(i*nodes+1), records); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	b.Run("pass", func(b *testing.B) {
-		for b.Loop() {
-			s.must(s.c.ScanLog(context.Background(), s.owner(), run.ID, 0, func(*LogLine) bool { return true }))
-		}
-	})
-	b.Run("read", func(b *testing.B) {
-		for b.Loop() {
-			lines, _, err := s.c.ReadLog(context.Background(), s.owner(), run.ID, 0, 1000, LogFilter{Node: 500})
-			if err != nil || len(lines) != each {
-				b.Fatal(len(lines), err)
-			}
-		}
-	})
 }

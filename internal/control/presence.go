@@ -81,7 +81,7 @@ func (c *Control) keepPresence(ctx context.Context, now time.Time) {
 		}
 	}
 	c.noteLoads(ctx, all)
-	c.tails.refreshWatches(now)
+	c.logs.Refresh(now)
 }
 
 // busy tells whether an Instance has, or says that it has, Jobs.

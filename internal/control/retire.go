@@ -86,23 +86,11 @@ func (c *Control) deleteJobs(ctx context.Context, jobs []*work.Job, before time.
 
 // deleteBytes deletes a Job's plans and the archive of its log.
 func (c *Control) deleteBytes(ctx context.Context, j *work.Job) error {
-	var state store.LogState
-	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
-		state, err = tx.LogState(j.ID)
+	if err := c.logs.Delete(ctx, j.ID); err != nil {
 		return err
-	})
-	if err != nil {
-		return err
-	}
-	keys := []string{logPrefix(j.ID)}
-	if state.Archive != "" && state.Archive != keys[0] {
-		keys = append(keys, state.Archive)
 	}
 	for attempt := 1; attempt <= j.Attempt; attempt++ {
-		keys = append(keys, planKey(j.ID, attempt))
-	}
-	for _, key := range keys {
-		if err := c.blobs.Delete(ctx, key); err != nil {
+		if err := c.blobs.Delete(ctx, planKey(j.ID, attempt)); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func TestOldJobsGoWithAllTheirBytes(t *testing.T) {
 	var jobs []*work.Job
 	for range 4 {
 		j := s.until(s.submit("prod/net/base", work.Apply).ID, work.Succeeded)
-		s.must(s.c.archiver.archive(ctx, s.org, j.ID))
+		s.must(s.c.logs.Archive(ctx, s.org, j.ID))
 		s.must(s.blobs.Put(ctx, planKey(j.ID, 1), strings.NewReader("[]")))
 		jobs = append(jobs, j)
 	}
@@ -45,7 +45,7 @@ func TestOldJobsGoWithAllTheirBytes(t *testing.T) {
 		if (err == nil) != (i >= 2) {
 			t.Errorf("job %d: %v", i, err)
 		}
-		for _, key := range []string{logPrefix(j.ID), planKey(j.ID, 1)} {
+		for _, key := range []string{"logs/" + j.ID, planKey(j.ID, 1)} {
 			if _, err := s.blobs.Get(ctx, key); (err == nil) != (i >= 2) {
 				t.Errorf("%s of job %d: %v", key, i, err)
 			}

@@ -152,7 +152,7 @@ func firstOfAttempt(part *work.Job) bool {
 
 // sendRound tells the bound Instance to do a Round. spec and round are as far as they are at hand.
 func (c *Control) sendRound(s *session, part *work.Job, step int, spec *work.Spec, round *work.Round) {
-	msg := &wire.RunStep{Ref: refOf(part), Step: step, Watch: c.tails.watched(part.LogID()), Spec: spec, Round: round}
+	msg := &wire.RunStep{Ref: refOf(part), Step: step, Watch: c.logs.Followed(part.LogID()), Spec: spec, Round: round}
 	if round != nil && (spec != nil || !firstOfAttempt(part)) {
 		s.send(msg)
 		return

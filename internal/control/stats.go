@@ -10,7 +10,7 @@ import (
 
 // counters count since the start of the Server.
 type counters struct {
-	sessions, followers             atomic.Int64 // now
+	sessions                        atomic.Int64 // now
 	offers, claims, records, losses atomic.Int64
 
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ type Stats struct {
 func (c *Control) Stats() Stats {
 	s := Stats{
 		Jobs:     c.openJobs(),
-		Sessions: c.stats.sessions.Load(), Followers: c.stats.followers.Load(), Waiting: c.queue.size(),
+		Sessions: c.stats.sessions.Load(), Followers: c.logs.Followers(), Waiting: c.queue.size(),
 		Offers: c.stats.offers.Load(), Claims: c.stats.claims.Load(), LogRecords: c.stats.records.Load(), Losses: c.stats.losses.Load(), Webhooks: c.hooks.Stats(),
 	}
 	c.stats.mu.Lock()

@@ -1,4 +1,4 @@
-package control
+package logs
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"legwork/internal/store"
-	"legwork/internal/wire"
 )
 
 const (
@@ -20,7 +19,7 @@ const (
 // tails holds the newest lines of the Jobs that somebody follows here, so that a hundred followers of one Job cost one read, or
 // none when the lines come in at this very Server.
 type tails struct {
-	c     *Control
+	host  Host
 	mu    sync.Mutex
 	byJob map[string]*tail
 	away  map[string]time.Time // Jobs followed at other Servers, until when that is believed
@@ -51,8 +50,8 @@ type run struct {
 
 func (r *run) first() int64 { return r.lines[0].Pos }
 
-func newTails(c *Control) *tails {
-	return &tails{c: c, byJob: map[string]*tail{}, away: map[string]time.Time{}}
+func newTails(host Host) *tails {
+	return &tails{host: host, byJob: map[string]*tail{}, away: map[string]time.Time{}}
 }
 
 // join gives the tail of a Job, from now on kept up to date.
@@ -91,8 +90,7 @@ func (t *tails) watched(job string) bool {
 	return away || t.byJob[job] != nil
 }
 
-// stored says that a Job's log grew up to a position; lines are the new records when they are at hand. Called for
-// lines that came in here, it tells the other Servers.
+// stored says that a log grew up to a position; lines are the new records when they are at hand.
 func (t *tails) stored(job string, lines []store.LogLine, last int64) {
 	if l := t.get(job); l != nil {
 		l.stored(lines, last)
@@ -182,28 +180,28 @@ func (l *tail) look(after int64) glance {
 
 // catchUp reads on from where the tail ends, once for all who wait for it. A follower that is further behind reads for
 // itself.
-func (c *Control) catchUp(ctx context.Context, l *tail, after int64) ([]store.LogLine, error) {
-	if l.isPast(after) {
-		return c.readLines(ctx, l.job, after, 0)
+func (l *Logs) catchUp(ctx context.Context, end *tail, after int64) ([]store.LogLine, error) {
+	if end.isPast(after) {
+		return l.readLines(ctx, end.job, after, 0)
 	}
-	l.reading.Lock()
-	defer l.reading.Unlock()
-	if g := l.look(after); len(g.lines) > 0 {
+	end.reading.Lock()
+	defer end.reading.Unlock()
+	if g := end.look(after); len(g.lines) > 0 {
 		return g.lines, nil
 	}
-	lines, err := c.readLines(ctx, l.job, after, 0)
+	lines, err := l.readLines(ctx, end.job, after, 0)
 	if err != nil || len(lines) == 0 {
 		return lines, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	end.mu.Lock()
+	defer end.mu.Unlock()
 	switch last := lines[len(lines)-1].Pos; {
-	case last <= l.last:
-	case lines[0].Pos <= l.last+1:
-		l.push(lines[l.last+1-lines[0].Pos:])
+	case last <= end.last:
+	case lines[0].Pos <= end.last+1:
+		end.push(lines[end.last+1-lines[0].Pos:])
 	default: // what lies between was not asked for
-		l.runs, l.count, l.bytes = nil, 0, 0
-		l.push(lines)
+		end.runs, end.count, end.bytes = nil, 0, 0
+		end.push(lines)
 	}
 	return lines, nil
 }
@@ -226,38 +224,14 @@ func (t *tails) watchedElsewhere(job string, on bool) {
 	t.configure(job)
 }
 
-// watch tells the Instance that works on a Job, wherever it is connected, that somebody follows it or that nobody does.
+// watch tells the other Servers and the Instances that are connected here that somebody follows a Job or that nobody does.
 func (t *tails) watch(job string, on bool) {
-	t.c.hint(subjectWatch, watchHint{t.c.from(), job, on})
+	t.host.Follows(job, on)
 	t.configure(job)
 }
 
-// configure tells the Instance, if its Session is here. Which Attempts are under way the Sessions know.
-func (t *tails) configure(job string) {
-	watch := t.watched(job)
-	for _, s := range t.c.sessions.ofJob(job) {
-		for _, ref := range s.attemptsOf(job) {
-			s.send(&wire.Configure{Ref: ref, Watch: watch})
-		}
-	}
-}
-
-// attemptsOf gives the newest Attempts that the Instance works on of a Job, or of the Parts of a Runbook Job.
-func (s *session) attemptsOf(log string) []wire.Ref {
-	newest := map[string]int{} // Attempt by Job
-	s.mu.Lock()
-	for ref, l := range s.lanes {
-		if l.log == log && l.adopted && !l.dropped {
-			newest[ref.Job] = max(newest[ref.Job], ref.Attempt)
-		}
-	}
-	s.mu.Unlock()
-	var refs []wire.Ref
-	for job, attempt := range newest {
-		refs = append(refs, wire.Ref{Job: job, Attempt: attempt})
-	}
-	return refs
-}
+// configure tells the Instances that are connected here.
+func (t *tails) configure(job string) { t.host.Ship(job, t.watched(job)) }
 
 // refreshWatches repeats to the other Servers what is followed here, and forgets what they no longer repeat.
 func (t *tails) refreshWatches(now time.Time) {
@@ -275,7 +249,7 @@ func (t *tails) refreshWatches(now time.Time) {
 	}
 	t.mu.Unlock()
 	for _, job := range here {
-		t.c.hint(subjectWatch, watchHint{t.c.from(), job, true})
+		t.host.Follows(job, true)
 	}
 	for _, job := range gone {
 		t.configure(job)

@@ -1,9 +1,10 @@
-package control
+package logs
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -18,10 +19,11 @@ const (
 	archiveList  = 10_000                // Jobs that wait in memory; more are found by the search
 )
 
-// archiver moves the logs of ended Jobs from the database into the place for blobs, a while after their end, and reads
-// them there.
+// archiver moves the logs of ended Jobs from the database into the place for blobs, a while after their end.
 type archiver struct {
-	c *Control
+	reader
+	log   *slog.Logger
+	after time.Duration // the end of a Job
 
 	mu      sync.Mutex
 	waiting []ended
@@ -33,16 +35,12 @@ type ended struct {
 	due      time.Time
 }
 
-func newArchiver(c *Control) *archiver {
-	return &archiver{c: c}
-}
-
 // add has the log of a Job archived that has ended, or got something since.
 func (a *archiver) add(org, job string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.waiting) < archiveList {
-		a.waiting = append(a.waiting, ended{org, job, time.Now().Add(a.c.limits.ArchiveAfter)})
+		a.waiting = append(a.waiting, ended{org, job, time.Now().Add(a.after)})
 	}
 }
 
@@ -70,20 +68,13 @@ func (a *archiver) run(ctx context.Context) {
 		job, wait := a.next(time.Now())
 		if job.job != "" {
 			if err := a.archive(ctx, job.org, job.job); err != nil && ctx.Err() == nil {
-				a.c.log.Warn("could not archive a log, the search will find it again", "job_id", job.job, "error", err)
+				a.log.Warn("could not archive a log, the search will find it again", "job_id", job.job, "error", err)
 			}
 		}
-		sleep(ctx, wait)
-	}
-}
-
-// sleep waits for a while or for the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -92,12 +83,12 @@ func (a *archiver) search(ctx context.Context, now time.Time) {
 	last := ""
 	for {
 		var jobs []*work.Job
-		err := a.c.store.View(ctx, func(tx *store.Tx) (err error) {
+		err := a.store.View(ctx, func(tx *store.Tx) (err error) {
 			jobs, err = tx.UnarchivedLogs(now, last, 500)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			a.c.log.Warn("could not search for logs to archive", "error", err)
+			a.log.Warn("could not search for logs to archive", "error", err)
 		}
 		if err != nil || len(jobs) == 0 {
 			return
@@ -121,7 +112,7 @@ func (a *archiver) addOld(jobs []*work.Job, now time.Time) bool {
 		if len(a.waiting) >= archiveList {
 			return false
 		}
-		if !known[j.ID] && now.Sub(j.FinishedAt) > a.c.limits.ArchiveAfter {
+		if !known[j.ID] && now.Sub(j.FinishedAt) > a.after {
 			a.waiting = append(a.waiting, ended{j.OrganizationID, j.ID, now})
 		}
 	}
@@ -133,7 +124,7 @@ func (a *archiver) addOld(jobs []*work.Job, now time.Time) bool {
 func (a *archiver) archive(ctx context.Context, org, job string) error {
 	var state store.LogState
 	var j *work.Job
-	err := a.c.store.View(ctx, func(tx *store.Tx) (err error) {
+	err := a.store.View(ctx, func(tx *store.Tx) (err error) {
 		if j, err = tx.Job(org, job); err == nil {
 			state, err = tx.LogState(job)
 		}
@@ -150,11 +141,11 @@ func (a *archiver) archive(ctx context.Context, org, job string) error {
 	if err != nil || last == 0 {
 		return err
 	}
-	err = a.c.store.Update(ctx, func(tx *store.Tx) error { return tx.ArchiveLog(job, key, lines, last) })
+	err = a.store.Update(ctx, func(tx *store.Tx) error { return tx.ArchiveLog(job, key, lines, last) })
 	if err != nil || state.Archive == "" {
 		return err
 	}
-	return a.c.blobs.Delete(ctx, state.Archive) // whoever reads it now looks again where the log is
+	return a.blobs.Delete(ctx, state.Archive) // whoever reads it now looks again where the log is
 }
 
 // logKey is where the next archive of a Job's log goes: never where the present one is, which is read meanwhile.
@@ -168,12 +159,27 @@ func logKey(job string, state store.LogState) string {
 // logPrefix begins the keys of all archives of a Job's log.
 func logPrefix(job string) string { return "logs/" + job }
 
+// remove deletes the archives of a Job's log.
+func (a *archiver) remove(ctx context.Context, job string) error {
+	state, err := a.state(ctx, job)
+	if err != nil {
+		return err
+	}
+	if err := a.blobs.Delete(ctx, logPrefix(job)); err != nil {
+		return err
+	}
+	if state.Archive == "" || state.Archive == logPrefix(job) {
+		return nil
+	}
+	return a.blobs.Delete(ctx, state.Archive)
+}
+
 // put writes the archive as a stream, a few chunks at a time.
 func (a *archiver) put(ctx context.Context, key, job string, state store.LogState) (lines, last int64, err error) {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
-		err := a.c.blobs.Put(ctx, key, r)
+		err := a.blobs.Put(ctx, key, r)
 		_ = r.CloseWithError(err) // nobody reads on
 		written <- err
 	}()
@@ -207,7 +213,7 @@ func (a *archiver) copyArchive(ctx context.Context, w *store.ArchiveWriter, stat
 func (a *archiver) copyChunks(ctx context.Context, w *store.ArchiveWriter, job string, after int64) error {
 	for {
 		var chunks []store.LogChunk
-		err := a.c.store.View(ctx, func(tx *store.Tx) (err error) {
+		err := a.store.View(ctx, func(tx *store.Tx) (err error) {
 			chunks, err = tx.LogChunks(job, after, 16)
 			return err
 		})
@@ -221,22 +227,4 @@ func (a *archiver) copyChunks(ctx context.Context, w *store.ArchiveWriter, job s
 			after = chunk.First + chunk.Count - 1
 		}
 	}
-}
-
-func (a *archiver) open(ctx context.Context, key string) (*store.Archive, error) {
-	object, err := a.c.blobs.Get(ctx, key)
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "log_archive_missing", "the archive of this log cannot be read").
-			WithHint("check the Server's place for blobs").WithCause(err)
-	}
-	return store.OpenArchive(object, object.Size)
-}
-
-// read gives records out of an archive.
-func (a *archiver) read(ctx context.Context, state store.LogState, after int64, limit int) ([]store.LogLine, error) {
-	archive, err := a.open(ctx, state.Archive)
-	if err != nil {
-		return nil, err
-	}
-	return archive.Read(after, limit)
 }

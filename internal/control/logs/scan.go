@@ -1,4 +1,4 @@
-package control
+package logs
 
 import (
 	"context"
@@ -10,25 +10,25 @@ import (
 // scanChunks is how many chunks are read in one transaction: some MiB unpacked, one after the other.
 const scanChunks = 16
 
-// ScanLog calls visit with every line of a Job's log after a position, in order, until it returns false or all that is stored was
-// visited. It takes a third of a second for a million lines and, unlike ReadLog, no memory for them: nothing of a record is to be kept
+// Scan calls visit with every line of a Job's log after a position, in order, until it returns false or all that is stored was
+// visited. It takes a third of a second for a million lines and, unlike Read, no memory for them: nothing of a record is to be kept
 // after the call without a copy.
-func (c *Control) ScanLog(ctx context.Context, actor catalog.Actor, idOrNumber string, after int64, visit func(*LogLine) bool) error {
-	j, err := c.Job(ctx, actor, idOrNumber)
+func (l *Logs) Scan(ctx context.Context, actor catalog.Actor, idOrNumber string, after int64, visit func(*store.LogLine) bool) error {
+	j, err := l.host.Job(ctx, actor, idOrNumber)
 	if err != nil {
 		return err
 	}
-	s := &scan{c: c, log: j.LogID(), after: max(after, 0), filter: filterOf(j, LogFilter{}), visit: visit}
+	s := &scan{reader: l.reader, log: j.LogID(), after: max(after, 0), filter: filterOf(j, store.LogFilter{}), visit: visit}
 	return s.run(ctx)
 }
 
 // scan is one pass over a log.
 type scan struct {
-	c      *Control
+	reader
 	log    string // work.Job.LogID
 	after  int64  // what was looked at
-	filter LogFilter
-	visit  func(*LogLine) bool // of lines that match
+	filter store.LogFilter
+	visit  func(*store.LogLine) bool // of lines that match
 	over   bool
 }
 
@@ -47,7 +47,7 @@ func (s *scan) some(ctx context.Context) error {
 	}
 	var chunks []store.LogChunk
 	var state store.LogState
-	err := s.c.store.View(ctx, func(tx *store.Tx) (err error) {
+	err := s.store.View(ctx, func(tx *store.Tx) (err error) {
 		if state, err = tx.LogState(s.log); err == nil && (state.Archive == "" || s.after >= state.Archived) {
 			chunks, err = tx.LogChunksOver(s.log, s.after, scanChunks)
 		}
@@ -73,14 +73,14 @@ func (s *scan) some(ctx context.Context) error {
 }
 
 func (s *scan) archived(ctx context.Context, state store.LogState) error {
-	archive, err := s.c.archiver.open(ctx, state.Archive)
+	archive, err := s.open(ctx, state.Archive)
 	if err == nil {
 		err = archive.Chunks(s.after, func(c store.LogChunk) (bool, error) {
 			err := s.chunk(c)
 			return !s.over && ctx.Err() == nil, err
 		})
 	}
-	if err != nil && s.c.archiveMoved(ctx, s.log, state) {
+	if err != nil && s.archiveMoved(ctx, s.log, state) {
 		return nil // the new one is opened
 	}
 	if err == nil && !s.over && ctx.Err() == nil {

@@ -1,4 +1,4 @@
-package control
+package logs
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"legwork/internal/work"
 )
 
-// LogNames tells what the numbers in the log of a Runbook Job stand for. Safe for concurrent use. A nil one, of a Job that has no
+// Names tells what the numbers in the log of a Runbook Job stand for. Safe for concurrent use. A nil one, of a Job that has no
 // Nodes, knows no name.
-type LogNames struct {
-	c         *Control
+type Names struct {
+	store     *store.Store
 	org, run  string
 	nodes     []string
 	items     []string
@@ -30,13 +30,13 @@ type partAttempt struct{ part, attempt int }
 // lookAgain is how long after a look at the Parts an Attempt that is not known is looked for again.
 const lookAgain = time.Second
 
-// LogNames looks up what the log of a Job speaks of; it is nil for a Job that is neither a Runbook Job nor a Part of one.
-func (c *Control) LogNames(ctx context.Context, actor catalog.Actor, j *work.Job) (*LogNames, error) {
+// Names looks up what the log of a Job speaks of; it is nil for a Job that is neither a Runbook Job nor a Part of one.
+func (l *Logs) Names(ctx context.Context, actor catalog.Actor, j *work.Job) (*Names, error) {
 	if err := actor.Need(catalog.Read); err != nil || !j.IsRun() && !j.IsPart() {
 		return nil, err
 	}
-	n := &LogNames{c: c, org: j.OrganizationID, run: j.LogID(), instances: map[partAttempt]string{}}
-	err := c.store.View(ctx, func(tx *store.Tx) error {
+	n := &Names{store: l.store, org: j.OrganizationID, run: j.LogID(), instances: map[partAttempt]string{}}
+	err := l.store.View(ctx, func(tx *store.Tx) error {
 		plan, err := tx.PlanOf(n.org, n.run)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func (c *Control) LogNames(ctx context.Context, actor catalog.Actor, j *work.Job
 }
 
 // Nodes are the names of all Nodes of the Job, in their order.
-func (n *LogNames) Nodes() []string {
+func (n *Names) Nodes() []string {
 	if n == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func named(names []string, i int) string {
 }
 
 // Node gives the name of a Node, counted from 1 as in a record; empty for none.
-func (n *LogNames) Node(i int) string {
+func (n *Names) Node(i int) string {
 	if n == nil {
 		return ""
 	}
@@ -83,7 +83,7 @@ func (n *LogNames) Node(i int) string {
 }
 
 // Item gives the name of an Item, counted from 1; empty for none.
-func (n *LogNames) Item(i int) string {
+func (n *Names) Item(i int) string {
 	if n == nil {
 		return ""
 	}
@@ -91,7 +91,7 @@ func (n *LogNames) Item(i int) string {
 }
 
 // Runner gives the names of the Runner of a Part and of the Instance that an Attempt of it is or was bound to. What is not known is empty.
-func (n *LogNames) Runner(ctx context.Context, part, attempt int) (runner, instance string) {
+func (n *Names) Runner(ctx context.Context, part, attempt int) (runner, instance string) {
 	if n == nil || part < 1 || part > len(n.runners) {
 		return "", ""
 	}
@@ -107,9 +107,9 @@ func (n *LogNames) Runner(ctx context.Context, part, attempt int) (runner, insta
 
 // look reads which Instances the Parts are bound to. That it cannot be read is no trouble: the log is what was asked for. The caller
 // holds mu.
-func (n *LogNames) look(ctx context.Context) {
+func (n *Names) look(ctx context.Context) {
 	var parts []*work.Job
-	err := n.c.store.View(ctx, func(tx *store.Tx) (err error) {
+	err := n.store.View(ctx, func(tx *store.Tx) (err error) {
 		parts, err = tx.Parts(n.org, n.run)
 		return err
 	})
@@ -129,8 +129,8 @@ func (n *LogNames) look(ctx context.Context) {
 	}
 }
 
-// Filter makes a LogFilter out of what a person names: a Node and an Item by name or by number from 1, empty for any.
-func (n *LogNames) Filter(part int, node, item string) (f LogFilter, err error) {
+// Filter makes a filter out of what a person names: a Node and an Item by name or by number from 1, empty for any.
+func (n *Names) Filter(part int, node, item string) (f store.LogFilter, err error) {
 	var nodes, items []string
 	if n != nil {
 		nodes, items = n.nodes, n.items
