@@ -35,6 +35,7 @@ var hostingDescriptions = map[string]string{
 	"KubernetesHosting.namespace":       "default legwork; it has to be there",
 	"KubernetesHosting.service_account": "of the pods; default that of the namespace",
 	"KubernetesHosting.node_selector":   "labels of the cluster's nodes that pods may run on",
+	"KubernetesHosting.writable":        "true: Pods may write to their whole file system, not to /var/lib/legwork and /tmp alone",
 
 	"ECSHosting":                      "Where Fargate tasks run.",
 	"ECSHosting.cluster":              "name or ARN; left out, one is made",

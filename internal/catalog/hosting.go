@@ -88,6 +88,8 @@ type KubernetesHosting struct {
 	Namespace      string            `json:"namespace,omitempty"` // default legwork
 	ServiceAccount string            `json:"service_account,omitempty"`
 	NodeSelector   map[string]string `json:"node_selector,omitempty"`
+	// Writable lets Pods write to their whole file system, not to /var/lib/legwork and /tmp alone.
+	Writable bool `json:"writable,omitempty"`
 }
 
 // ECSHosting says where Fargate tasks run.

@@ -51,7 +51,7 @@ func (c *cluster) jobOf(unit string) *batch.Job {
 
 // podOf describes the Pod of a Job, which is told what the Secret holds.
 func (c *cluster) podOf(secret string) core.PodSpec {
-	yes, no, drain, mounted := true, false, drainTime, c.hosting.ServiceAccount != ""
+	yes, no, drain, mounted, locked := true, false, drainTime, c.hosting.ServiceAccount != "", !c.hosting.Writable
 	milli, mib := c.task.Hosting.Size.Room()
 	room := core.ResourceList{
 		core.ResourceCPU:    *resource.NewMilliQuantity(int64(milli), resource.DecimalSI),
@@ -73,7 +73,7 @@ func (c *cluster) podOf(secret string) core.PodSpec {
 			EnvFrom:   []core.EnvFromSource{{SecretRef: &core.SecretEnvSource{LocalObjectReference: core.LocalObjectReference{Name: secret}}}},
 			Resources: core.ResourceRequirements{Requests: room, Limits: room.DeepCopy()},
 			SecurityContext: &core.SecurityContext{
-				RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, Privileged: &no, ReadOnlyRootFilesystem: &yes, SeccompProfile: profile,
+				RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no, Privileged: &no, ReadOnlyRootFilesystem: &locked, SeccompProfile: profile,
 				Capabilities: &core.Capabilities{Drop: []core.Capability{"ALL"}},
 			},
 		}},

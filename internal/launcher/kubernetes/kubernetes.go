@@ -3,7 +3,7 @@
 // One Unit is one Job (batch/v1) with one Pod, which runs `legwork runner start` and is not tried again: what ended stays ended, and is
 // removed by the cluster ten minutes later. The Pod is nobody's root, gains no privileges, has no kernel capabilities, keeps to the
 // runtime's seccomp profile, and sees no token of a service account unless hosting names one. It has the processors and the memory of its
-// catalog.Size. Its file system can be written: a Runner keeps workspaces.
+// catalog.Size. Of its file system it can write to /var/lib/legwork, where the Runner works, and to /tmp, unless hosting says that it can to all.
 //
 // What a process is told, its bootstrap token among it, is in a Secret and nowhere in the text of the Job. The Secret is owned by the Job:
 // the cluster deletes it with the Job, so nothing needs the right to read, to list or to delete Secrets. The Job is made first and names

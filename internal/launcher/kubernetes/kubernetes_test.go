@@ -53,6 +53,17 @@ func TestConformance(t *testing.T) {
 	launchertest.Run(t, func(t *testing.T) *launchertest.Bench { return bench(newCluster(t)) })
 }
 
+func TestAPodMayBeWritable(t *testing.T) {
+	c := newCluster(t)
+	b := bench(c)
+	b.Hosting.Kubernetes.Writable = true
+	ensure(t, b, b.Task("owner-a", "cloud", "cloud-00000001"))
+	box := c.job("cloud-00000001").Spec.Template.Spec.Containers[0]
+	if *box.SecurityContext.ReadOnlyRootFilesystem || !*box.SecurityContext.RunAsNonRoot || *box.SecurityContext.AllowPrivilegeEscalation {
+		t.Errorf("it may %+v", box.SecurityContext)
+	}
+}
+
 func TestAPodIsConfinedAndTheJobBearsNoSecret(t *testing.T) {
 	c := newCluster(t)
 	b := bench(c)
