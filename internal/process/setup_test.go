@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"legwork/internal/leaktest"
 	"legwork/internal/work"
 )
 
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(runnerVar); dir != "" {
 		runnerToBeKilled(dir, os.Getenv(scriptVar))
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // runnerToBeKilled starts a command, says so, and waits for its end.

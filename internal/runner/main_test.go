@@ -15,12 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
 	"legwork/internal/engine/script"
 	"legwork/internal/fault"
+	"legwork/internal/leaktest"
 	"legwork/internal/process"
 )
 
@@ -63,7 +62,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // testConfig makes the configuration of a Runner in a folder of the test's, and sees to it that its

@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/leaktest"
 	"legwork/internal/source"
 )
 
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(fetchVariable); text != "" {
 		os.Exit(fetchOnce(text))
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 func fetchOnce(text string) int {

@@ -5,13 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"legwork/internal/fault"
 )
 
 func TestFoundLinesRise(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	f := found{}
 	for _, line := range []int64{2, 5, 1, 9, 3} {
 		f.add(line)

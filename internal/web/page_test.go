@@ -19,11 +19,12 @@ import (
 
 	"legwork/internal/api/apitest"
 	"legwork/internal/catalog"
+	"legwork/internal/leaktest"
 	"legwork/internal/store"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+	leaktest.Main(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 var pages = []string{"/", "/jobs", "/jobs?state=failed&action=apply&since=24h", "/jobs/161", "/runners", "/runners?state=online&q=e", "/runners?open=edge-1", "/runners/edge-1", "/runners/lab", "/runners/new", "/runners/edge-1/edit",

@@ -12,16 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"legwork/internal/fault"
 	"legwork/internal/harness/ports"
+	"legwork/internal/leaktest"
 	"legwork/internal/webhook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestSignatureIsThatOfTheSpecification(t *testing.T) {
 	// The example of the specification's reference libraries.

@@ -15,13 +15,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"legwork/internal/catalog"
+	"legwork/internal/leaktest"
 	"legwork/internal/work"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // pair makes both ends of a connection over loopback.
 func pair(t *testing.T, tune tuning) (client, server *Conn) {

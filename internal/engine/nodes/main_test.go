@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"legwork/internal/catalog"
+	"legwork/internal/leaktest"
 	"legwork/internal/node"
 	"legwork/internal/work"
 )
@@ -30,7 +29,7 @@ const (
 func TestMain(m *testing.M) {
 	file := os.Getenv(executorVar)
 	if file == "" {
-		goleak.VerifyTestMain(m)
+		leaktest.Main(m)
 		return
 	}
 	var x Executor
