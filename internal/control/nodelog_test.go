@@ -209,6 +209,25 @@ func TestFollowingOfPartsIsWatched(t *testing.T) {
 	}
 }
 
+// Who follows a Part alone looks again when it is over, here and at the other Servers, though it printed nothing.
+func TestEndOfAPartIsHinted(t *testing.T) {
+	s := newStage(newWorld(t), 1, Limits{})
+	grew := make(chan string, 10)
+	cancel, err := s.bus.Subscribe(subjectLog, func(_ string, hint []byte) { grew <- string(hint) })
+	s.must(err)
+	defer cancel()
+	j := s.start(s.plan(1, commandItem))
+	s.hosts[0].through(s.hosts[0].take())
+	select {
+	case hint := <-grew:
+		if !strings.Contains(hint, j.ID) {
+			t.Errorf("hinted is %s, not of %s", hint, j.ID)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing is hinted")
+	}
+}
+
 func TestBadProgressEndsTheSession(t *testing.T) {
 	s, f, run, _, step := runningPart(t)
 	bad := func(e work.NodeEvent, node, item int, data string) work.Record {
