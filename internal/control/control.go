@@ -6,7 +6,7 @@
 // twice, and is found again by the sweeper (sweep.go) when it was lost.
 //
 // The parts, in the order in which a Job meets them: submit.go, dispatch.go, claim.go, session.go and lane.go
-// (what Instances say), outputs.go and trigger.go, follow.go and archive.go (logs). Package hooks calls the webhooks of
+// (what Instances say), outputs.go and trigger.go. Package logs has what Jobs print (logs.go). Package hooks calls the webhooks of
 // Runners that the queue says are wanted (webhook.go, webhook_demand.go). Package secrets keeps sealed what must not lie in the
 // database as it is, and opens it for Jobs (secrethost.go). Package nodes knows Nodes and has Node sources asked (nodehost.go).
 package control
