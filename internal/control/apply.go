@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"legwork/internal/control/queue"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -28,6 +29,11 @@ type moved struct {
 	at       time.Time          // of the transaction
 	more     []moved            // that followed from it in the same transaction
 	to       *session           // that claimed it: a later one of the same Instance was told at its hello what became of the Job
+}
+
+// transition is what the queue takes in of it.
+func (m *moved) transition() queue.Transition {
+	return queue.Transition{Before: m.before, Job: m.job, Event: m.event, Order: m.order, Snapshot: m.snapshot}
 }
 
 // errClaimLost says that another Job or Instance was faster.
@@ -227,7 +233,7 @@ func (c *Control) carryOut(all ...moved) {
 		if len(m.more) > 0 { // before the lane of m is free
 			c.carryOut(m.more...)
 		}
-		c.queue.observe(m)
+		c.queue.Observe(m.transition())
 		c.supersede(m)
 		if m.job.IsRun() {
 			c.conductor.isTold(m.job.ID, m.at)

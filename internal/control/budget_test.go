@@ -193,11 +193,9 @@ func TestRefusalThatNobodyAskedForSaysNothing(t *testing.T) {
 	for name, f := range map[string]*fake{"another organization": s.fake(theirs, "x").online(s), "not offered": a} {
 		f.send(&wire.Refuse{Ref: ref, Message: "you have been had"}, &wire.Accept{Ref: wire.Ref{Job: "nothing", Attempt: 1}})
 		expectThat(f, func(m *wire.Withdrawn) bool { return m.Job == "nothing" }) // it was read after the refusal
-		s.c.queue.mu.Lock()
-		refused := s.c.queue.entries[j.ID].refused
-		s.c.queue.mu.Unlock()
-		if len(refused) != 0 {
-			t.Errorf("%s: believed", name)
+		s.c.queue.Tick(context.Background(), time.Now())
+		if w := s.job(j.ID).Wait; w.Code == work.WaitRefused {
+			t.Errorf("%s: believed: %+v", name, w)
 		}
 	}
 	// One that was asked is believed, with a reason that is one short line.

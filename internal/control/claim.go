@@ -26,7 +26,7 @@ func (c *Control) claim(ctx context.Context, s *session, ref wire.Ref, offered t
 	c.stats.claims.Add(1)
 	c.begins.note(s.runnerID, m.at, m.job)
 	c.carryOut(m)
-	c.queue.settle(ref.Job, s)
+	c.queue.Settle(ref.Job, s.known)
 }
 
 func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offered time.Time) (m moved, err error) {
@@ -80,21 +80,21 @@ func (c *Control) claimFailed(ctx context.Context, s *session, ref wire.Ref, err
 	case errors.Is(err, errNoPlace):
 		c.full(ctx, s)
 	case errors.Is(err, errDrains):
-		c.queue.tell(s, true) // or it would be asked again at once
+		s.known.Tell(true) // or it would be asked again at once
 	case errors.Is(err, errHeldBack):
-		c.queue.stale(s.org)
+		c.queue.Stale(s.org)
 	case errors.Is(err, hosting.ErrTidying):
-		c.queue.refuse(s, ref, err.Error()) // not again at once
+		s.known.Refuse(ref, err.Error()) // not again at once
 	case errors.Is(err, errClaimLost), errors.Is(err, errSessionOver), errors.Is(err, hosting.ErrOutdated), fault.Is(err, fault.NotFound):
 		c.refresh(ctx, s.org, ref.Job)
 	case c.brokenPart(ctx, s.org, ref.Job, err):
 	case errors.As(err, &missing), fault.Is(err, fault.Conflict), fault.Is(err, fault.Invalid):
-		c.queue.doubtOne(ref.Job)
+		c.queue.Doubt(ref.Job)
 	default:
 		c.log.Error("could not bind a job", "job_id", ref.Job, "instance", s.instance, "error", err)
-		c.queue.refuse(s, ref, "the Server could not bind the job") // not again at once
+		s.known.Refuse(ref, "the Server could not bind the job") // not again at once
 	}
-	c.queue.settle(ref.Job, nil)
+	c.queue.Settle(ref.Job, nil)
 }
 
 // refresh brings what the queue knows of a Job in line with the store.
@@ -116,15 +116,15 @@ func (c *Control) refresh(ctx context.Context, org, id string) {
 	}
 	switch {
 	case fault.Is(err, fault.NotFound):
-		c.queue.forget(id)
+		c.queue.Forget(id)
 	case err != nil:
 		if ctx.Err() == nil {
 			c.log.Error("could not look at a job", "job_id", id, "error", err)
 		}
 	default:
-		c.queue.observe(m)
+		c.queue.Observe(m.transition())
 		if m.job.Offerable() {
-			c.queue.holds(m.job.LaneID(), holder)
+			c.queue.Holds(m.job.LaneID(), holder)
 		}
 	}
 }
@@ -142,35 +142,6 @@ func (c *Control) brokenPart(ctx context.Context, org, id string, why error) boo
 	}
 	c.cannotRun(ctx, org, id, why)
 	return true
-}
-
-// holds notes which Job holds a Module, or another lane; nil for none.
-func (q *queue) holds(moduleID string, holder *work.Job) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if holder == nil {
-		delete(q.busy, moduleID)
-	} else {
-		q.busy[moduleID] = busyModule{holder.ID, holder.Number}
-	}
-	q.wake()
-}
-
-// forget drops a Job that is not there any more.
-func (q *queue) forget(id string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.remove(id)
-}
-
-// doubtOne has the Inputs of a Job looked at again.
-func (q *queue) doubtOne(id string) {
-	q.mu.Lock()
-	e := q.entries[id]
-	q.mu.Unlock()
-	if e != nil {
-		q.doubt([]*entry{e})
-	}
 }
 
 // missingUpstream says which Modules must be applied before a Job can run.

@@ -5,10 +5,10 @@
 // transaction; what follows from it (messages to Instances, hints, dispatch) is done after the commit, is safe to do
 // twice, and is found again by the sweeper (sweep.go) when it was lost.
 //
-// The parts, in the order in which a Job meets them: submit.go, dispatch.go, claim.go, session.go and lane.go
-// (what Instances say), outputs.go and trigger.go. Package logs has what Jobs print (logs.go). Package hooks calls the webhooks of
-// Runners that the queue says are wanted (webhook.go, webhook_demand.go). Package secrets keeps sealed what must not lie in the
-// database as it is, and opens it for Jobs (secrethost.go). Package nodes knows Nodes and has Node sources asked (nodehost.go).
+// The parts, in the order in which a Job meets them: submit.go, package queue, which offers it (queuehost.go), claim.go, session.go and
+// lane.go (what Instances say), outputs.go and trigger.go. Package logs has what Jobs print (logs.go). Package hooks calls the webhooks of
+// Runners that the queue says are wanted (webhook.go). Package secrets keeps sealed what must not lie in the database as it is, and opens
+// it for Jobs (secrethost.go). Package nodes knows Nodes and has Node sources asked (nodehost.go).
 package control
 
 import (
@@ -29,6 +29,7 @@ import (
 	"legwork/internal/control/hosting"
 	"legwork/internal/control/logs"
 	"legwork/internal/control/nodes"
+	"legwork/internal/control/queue"
 	"legwork/internal/control/releases"
 	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
@@ -145,7 +146,7 @@ type Control struct {
 
 	order     atomic.Uint64 // numbers transitions, taken while their Job is locked
 	sessions  *registry
-	queue     *queue
+	queue     *queue.Queue
 	conductor *conductor
 
 	nodes         *nodes.Book
@@ -196,7 +197,7 @@ func New(cfg Config) *Control {
 	c.alive, c.end = context.WithCancelCause(context.Background())
 	c.sessions = newRegistry()
 	c.budget.limit = waitingMost
-	c.queue = newQueue(c)
+	c.queue = queue.New(queueHost{c}, c.log, c.limits.OfferTime)
 	c.conductor = newConductor(c)
 	c.nodes = nodes.NewBook(nodeHost{tasks{c}}, c.store, cfg.UncoveredLocal)
 	c.heldNodes = nodes.New(c.nodes)
@@ -230,7 +231,7 @@ func (c *Control) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context){c.queue.run, c.sweepLoop, c.presenceLoop, c.logs.Run, c.hooks.Run, c.hosting.Run, c.retireLoop, c.forgetLoop, c.sampleLoop} {
+	for _, part := range []func(context.Context){c.queue.Run, c.sweepLoop, c.presenceLoop, c.logs.Run, c.hooks.Run, c.hosting.Run, c.retireLoop, c.forgetLoop, c.sampleLoop} {
 		parts.Go(func() { part(ctx) })
 	}
 	<-ctx.Done()
@@ -275,6 +276,7 @@ func (c *Control) setDown(ctx context.Context) {
 // stored, or ctx ends. Jobs under way go on at their hosts. It may be called twice.
 func (c *Control) Drain(ctx context.Context) {
 	c.draining.Store(true)
+	c.queue.Stop()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for _, s := range c.sessions.all() {

@@ -61,7 +61,7 @@ func mayDeclare(actor catalog.Actor, m catalog.Manifest, dryRun bool) error {
 
 // redeclared has every Server look at an Organization's records anew.
 func (c *Control) redeclared(org string) {
-	c.queue.stale(org)
+	c.queue.Stale(org)
 	c.tellRunners(org)
 	c.hosting.Redeclared()
 	c.hint(subjectCatalog, eventHint{c.from(), org})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/queue"
 	"legwork/internal/store"
 	"legwork/internal/work"
 )
@@ -75,13 +76,13 @@ func (c *Control) DemandOf(ctx context.Context, actor catalog.Actor, runner stri
 		if err != nil {
 			return Demand{}, err
 		}
-		return c.demandOf(tx, r, places, c.queue.waitingFor())
+		return c.demandOf(tx, r, places, c.queue.WaitingFor())
 	})
 }
 
 // Demands gives the demand of every Runner of all Organizations, for metrics.
 func (c *Control) Demands(ctx context.Context) (all []Demand, err error) {
-	waiting := c.queue.waitingFor()
+	waiting := c.queue.WaitingFor()
 	err = c.store.View(ctx, func(tx *store.Tx) error {
 		all = nil
 		runners, err := tx.AllRunners()
@@ -107,11 +108,11 @@ func (c *Control) Demands(ctx context.Context) (all []Demand, err error) {
 }
 
 // demandOf counts the Instances of a Runner. taken are the places that Jobs hold, by Instance.
-func (c *Control) demandOf(tx *store.Tx, r catalog.Runner, taken map[string]int, waiting map[string]*queued) (Demand, error) {
+func (c *Control) demandOf(tx *store.Tx, r catalog.Runner, taken map[string]int, waiting map[string]*queue.Line) (Demand, error) {
 	d := Demand{Runner: r}
 	d.WaitP50, d.WaitP95 = c.begins.quantiles(r.ID, tx.Now())
 	if w := waiting[r.ID]; w != nil {
-		d.Waiting, d.Oldest = w.jobs, max(tx.Now().Sub(w.oldest), 0)
+		d.Waiting, d.Oldest = w.Jobs, max(tx.Now().Sub(w.Oldest), 0)
 	}
 	instances, err := tx.Instances(r.OrganizationID, r.ID)
 	if err != nil {
@@ -147,51 +148,4 @@ func (c *Control) demandOf(tx *store.Tx, r catalog.Runner, taken map[string]int,
 	}
 	d.Desired, _ = c.hosting.Wanted(r.ID)
 	return d, err
-}
-
-// queued is what waits for the Instances of a Runner.
-type queued struct {
-	jobs   int
-	oldest time.Time
-}
-
-// waitingFor counts, by Runner, the Jobs that wait for nothing but an Instance. One that several Runners could take counts for the first of
-// them by name, so that not all of them make room for it.
-func (q *queue) waitingFor() map[string]*queued {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	all := map[string]*queued{}
-	for _, b := range q.buckets {
-		f := q.fleets[b.org]
-		if f == nil || b.task {
-			continue
-		}
-		runners := slices.DeleteFunc(slices.Clone(f.runnersFor(b)), func(r catalog.Runner) bool { return r.IsDisabled || !f.mayMatch(b, r) })
-		slices.SortFunc(runners, func(a, b catalog.Runner) int { return compareNames(a, b) })
-		for _, e := range b.entries {
-			if !q.onlyWaits(e) {
-				continue
-			}
-			at := slices.IndexFunc(runners, func(r catalog.Runner) bool { return f.rights.Assigned(r, e.place) })
-			if at < 0 {
-				continue
-			}
-			w := all[runners[at].ID]
-			if w == nil {
-				w = &queued{oldest: e.queuedAt}
-				all[runners[at].ID] = w
-			}
-			if w.jobs++; e.queuedAt.Before(w.oldest) {
-				w.oldest = e.queuedAt
-			}
-		}
-	}
-	return all
-}
-
-func compareNames(a, b catalog.Runner) int {
-	if a.Name < b.Name {
-		return -1
-	}
-	return 1
 }

@@ -77,8 +77,8 @@ func TestJobsOfAModuleAreOfferedInOrder(t *testing.T) {
 	offered := expect[*wire.Offer](f)
 	destroy := s.submit("prod/net/base", work.Destroy)
 	for round := range 2 {
-		s.c.queue.pass(context.Background(), time.Now())
-		s.c.queue.pass(context.Background(), time.Now().Add(time.Duration(round+1)*2*s.c.limits.OfferTime)) // nobody answered
+		s.c.queue.Pass(context.Background(), time.Now())
+		s.c.queue.Pass(context.Background(), time.Now().Add(time.Duration(round+1)*2*s.c.limits.OfferTime)) // nobody answered
 		if offered = expect[*wire.Offer](f); offered.Job != plan.ID {
 			t.Fatalf("offered: %+v", offered)
 		}
@@ -124,7 +124,7 @@ func TestOfferThatNobodyAnswersIsMadeAgain(t *testing.T) {
 	for round := range 3 {
 		expect[*wire.Offer](deaf)
 		expect[*wire.Offer](f)
-		s.c.queue.pass(context.Background(), time.Now().Add(time.Duration(round+1)*2*s.c.limits.OfferTime))
+		s.c.queue.Pass(context.Background(), time.Now().Add(time.Duration(round+1)*2*s.c.limits.OfferTime))
 		expect[*wire.Withdrawn](deaf)
 		expect[*wire.Withdrawn](f)
 	}
@@ -158,41 +158,6 @@ func TestFirstToAcceptGetsTheJob(t *testing.T) {
 	}
 	b.send(&wire.Accept{Ref: offerB.Ref}) // too late
 	expect[*wire.Withdrawn](b)
-}
-
-func TestLeastLoadedIsAskedAlone(t *testing.T) {
-	s := newWorld(t).serve(Limits{})
-	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true, Selection: catalog.LeastLoaded})
-	s.scripts(s.owner(), 4)
-	fakes := map[string]*fake{}
-	for _, name := range []string{"a", "b"} {
-		fakes[name] = s.fake(r, name)
-		fakes[name].hello.Capacity = 4
-		fakes[name].online(s)
-	}
-	count := map[string]int{}
-	for i := range 4 {
-		j := s.submit(fmt.Sprintf("prod/net/m%d", i), work.Run)
-		for name, f := range fakes {
-			go func() {
-				for m := range f.in {
-					if o, ok := m.(*wire.Offer); ok {
-						_ = f.conn.Send(&wire.Accept{Ref: o.Ref})
-					}
-				}
-			}()
-			_ = name
-		}
-		count[s.until(j.ID, work.Claimed).Binding.Instance]++
-		eventually(t, "its Offer is settled", func() bool { // or it would count beside the Job
-			s.c.queue.mu.Lock()
-			defer s.c.queue.mu.Unlock()
-			return len(s.c.queue.offers) == 0
-		})
-	}
-	if count["a"] != 2 || count["b"] != 2 {
-		t.Fatalf("shares: %v", count)
-	}
 }
 
 // refuseAll refuses what is offered, until the connection ends.
@@ -278,8 +243,8 @@ func TestJobOutOfTheStoreIsFoundWithoutAHint(t *testing.T) {
 		_, err = s.c.enqueue(tx, sub) // and nothing is carried out
 		return err
 	}))
-	w.must(s.c.queue.resync(context.Background()))
-	s.c.queue.wake()
+	w.must(s.c.queue.Resync(context.Background()))
+	s.c.queue.Wake()
 	f.take()
 }
 
@@ -303,8 +268,8 @@ func TestResyncReadsEveryPage(t *testing.T) {
 		}
 		return err
 	}))
-	w.must(s.c.queue.resync(context.Background()))
-	if got := s.c.queue.size(); got != n {
+	w.must(s.c.queue.Resync(context.Background()))
+	if got := s.c.queue.Size(); got != n {
 		t.Fatalf("%d of %d jobs were found", got, n)
 	}
 }
@@ -323,9 +288,9 @@ func TestResyncForgetsWhatIsNotQueued(t *testing.T) {
 		}
 		return err
 	}))
-	s.c.queue.forgetSightings(time.Now().Add(time.Hour))
-	w.must(s.c.queue.resync(context.Background()))
-	if n := s.c.queue.size(); n != 1 {
+	s.c.queue.Tick(context.Background(), time.Now().Add(time.Hour))
+	w.must(s.c.queue.Resync(context.Background()))
+	if n := s.c.queue.Size(); n != 1 {
 		t.Fatalf("%d jobs wait", n)
 	}
 }

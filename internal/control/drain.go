@@ -7,7 +7,6 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/store"
-	"legwork/internal/wire"
 )
 
 func drainAction(what string, drain bool) string {
@@ -127,7 +126,7 @@ func drainKind(drain bool) string {
 func (c *Control) tellDrain(drain bool, instanceIDs ...string) {
 	for _, id := range instanceIDs {
 		if s := c.sessions.ofInstance(id); s != nil {
-			c.queue.tell(s, drain)
+			s.known.Tell(drain)
 		} else {
 			c.hint(subjectInstance, drainHint{origin: c.from(), Instance: id, Drain: drain})
 		}
@@ -141,11 +140,9 @@ func (c *Control) checkTold(ctx context.Context, all []*session) {
 		return
 	}
 	times := map[*session]uint64{}
-	c.queue.mu.Lock()
 	for _, s := range all {
-		times[s] = s.tellings
+		times[s] = s.known.Tellings()
 	}
-	c.queue.mu.Unlock()
 	var draining map[string]bool
 	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
 		draining, err = tx.DrainingSessions(c.server)
@@ -158,49 +155,13 @@ func (c *Control) checkTold(ctx context.Context, all []*session) {
 		return
 	}
 	for _, s := range all {
-		c.queue.mu.Lock()
-		differs := s.told != draining[s.id] && s.tellings == times[s]
-		c.queue.mu.Unlock()
-		if differs {
-			c.queue.tell(s, draining[s.id])
-		}
+		s.known.Correct(draining[s.id], times[s])
 	}
 }
 
-// tell has an Instance drain or take Jobs again, as an operator wants. s may be nil. The Instance is told once no claim
-// of it is under way, so that no Job follows.
-func (q *queue) tell(s *session, drain bool) {
-	if s == nil {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s.told = drain
-	s.tellings++
-	s.draining = s.told || s.leaving
-	s.send(&wire.Drain{Resume: !drain})
-	if drain {
-		q.recall(s)
-		s.ackDue = true
-		s.acknowledge()
-	} else if !s.leaving {
-		s.ackDue = false
-	}
-	q.wake()
-}
-
-// leaving takes in that the process of an Instance ends when its Jobs are over. It is acknowledged when neither an Offer stands
-// nor a claim is under way: what was bound before that, the Instance was told before.
+// leaving takes in that the process of an Instance ends when its Jobs are over.
 func (c *Control) leaving(s *session) {
-	q := c.queue
-	q.mu.Lock()
-	news := !s.leaving
-	s.leaving, s.draining, s.ackDue = true, true, true
-	q.recall(s)
-	s.acknowledge()
-	q.wake()
-	q.mu.Unlock()
-	if !news {
+	if !s.known.Leave() {
 		return
 	}
 	c.background(func(ctx context.Context) {
@@ -221,44 +182,5 @@ func (c *Control) leaving(s *session) {
 // leaves tells whether the process of an Instance said that it ends, stored already or not.
 func (c *Control) leaves(i store.Instance) bool {
 	s := c.sessions.get(i.SessionID)
-	if i.Leaving || s == nil {
-		return i.Leaving
-	}
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	return s.leaving
-}
-
-// recall takes back the Offers that stand with an Instance, but for those that it is claiming. The caller holds mu.
-func (q *queue) recall(s *session) {
-	for id := range s.offered {
-		o := q.offers[id]
-		switch {
-		case o == nil:
-			delete(s.offered, id)
-		case o.by != s:
-			delete(s.offered, id)
-			delete(o.to, s)
-			s.send(&wire.Withdrawn{Ref: wire.Ref{Job: id, Attempt: o.attempt}})
-			if len(o.to) == 0 && !o.claiming {
-				delete(q.offers, id)
-			}
-		}
-	}
-}
-
-// acknowledge answers a drain when no claim is under way. The caller holds the queue's mutex.
-func (s *session) acknowledge() {
-	if s.ackDue && s.claims == 0 {
-		s.ackDue = false
-		s.send(&wire.DrainAck{})
-	}
-}
-
-// recallDisabled takes back the Offers that stand with the Instance of a Runner that was disabled.
-func (q *queue) recallDisabled(s *session) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.recall(s)
-	q.wake()
+	return i.Leaving || s != nil && s.known.State().Leaving
 }

@@ -228,9 +228,7 @@ func TestOneThatHasJustSaidThatItLeavesIsNotResumed(t *testing.T) {
 	r := s.runner(s.owner(), catalog.RunnerSpec{})
 	s.fake(r, "a").online(s)
 	sess := s.c.sessions.named(r.ID, "a")
-	s.c.queue.mu.Lock()
-	sess.leaving = true
-	s.c.queue.mu.Unlock()
+	sess.known.Leave()
 	if err := s.c.SetDraining(context.Background(), s.owner(), sess.instanceID, false); fault.Code(err) != "instance_leaving" {
 		t.Fatalf("it was resumed: %v", err)
 	}

@@ -138,10 +138,9 @@ func (c *Control) presenceOf(i *store.Instance, active int) work.Presence {
 	p := work.Presence{Name: i.Name, Version: i.Version, OS: i.OS, Known: i.SessionID != "", Left: i.Offline, Apart: !i.Connected,
 		Active: active, Capacity: i.Capacity, Stalled: i.Stalled}
 	if s := c.sessions.get(i.SessionID); s != nil && i.SessionID != "" {
-		c.queue.mu.Lock()
-		i.Draining, i.Leaving, i.Capacity = i.Draining || s.told, i.Leaving || s.leaving, s.capacity
-		p.Active += s.hidden
-		c.queue.mu.Unlock()
+		now := s.known.State()
+		i.Draining, i.Leaving, i.Capacity = i.Draining || now.Told, i.Leaving || now.Leaving, now.Capacity
+		p.Active += now.Hidden
 		i.LastSeen = s.lastHeard().UTC()
 		p.Stalled, p.Left, p.Capacity = s.stalls(), false, i.Capacity
 	}

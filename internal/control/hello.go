@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/queue"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -78,11 +79,13 @@ func (c *Control) admit(ctx context.Context, s *session, id RunnerIdentity) erro
 	if err != nil {
 		return err
 	}
+	s.known = c.queue.NewInstance(queue.Profile{ID: s.instanceID, Name: s.instance, RunnerID: s.runnerID,
+		Engines: hello.Engines, Labels: hello.Labels, Capacity: capacityOf(hello), Leaving: hello.Draining}, s.send)
 	s.send(g.welcome) // nothing else may come before it
 	c.sessions.put(s)
 	c.stats.sessions.Add(1)
 	c.afterHello(ctx, s, g)
-	c.queue.connect(s)
+	s.known.Connect()
 	return nil
 }
 
@@ -112,9 +115,7 @@ type greeting struct {
 func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity, hello *wire.Hello) (g greeting, err error) {
 	key := sha256.Sum256([]byte(hello.Key))
 	s.keyHash, s.org, s.runnerID, s.instance = key[:], id.OrganizationID, id.RunnerID, hello.Instance
-	s.capacity, s.engines, s.draining, s.version = max(hello.Capacity, 1), hello.Engines, hello.Draining, hello.Version
-	s.leaving = hello.Draining
-	s.labels = hello.Labels
+	s.version = hello.Version
 	s.log = c.log.With("runner_id", id.RunnerID, "instance", hello.Instance)
 	c.takeOver(ctx, s)
 	err = c.store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -171,6 +172,9 @@ func readHello(ctx context.Context, conn *wire.Conn, id RunnerIdentity) (*wire.H
 	return hello, nil
 }
 
+// capacityOf is how many Jobs the Instance takes at once.
+func capacityOf(hello *wire.Hello) int { return max(hello.Capacity, 1) }
+
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // takeOver ends the Session here that the same Instance had before, and waits until what it sent is stored.
@@ -209,7 +213,7 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 	}
 	g.was = instance.SessionID
 	instance.KeyHash, instance.Version, instance.OS, instance.Arch = s.keyHash, hello.Version, hello.OS, hello.Arch
-	instance.Capability, instance.Capacity = hello.Capability, s.capacity
+	instance.Capability, instance.Capacity = hello.Capability, capacityOf(hello)
 	instance.Engines, instance.Labels, instance.Updates = hello.Engines, hello.Labels, updatesOf(hello)
 	s.updates = instance.Updates
 	instance.SessionID, instance.ServerID, instance.Connected, instance.LastSeen = s.id, c.server, true, tx.Now()
@@ -403,9 +407,9 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 		c.checkSession(ctx, s)
 	}
 	if g.drain {
-		c.queue.tell(s, true)
+		s.known.Tell(true)
 	}
-	if s.leaving {
+	if s.known.State().Leaving {
 		c.leaving(s)
 	}
 	s.tellDisabled(g.disabled)
@@ -418,7 +422,7 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 
 // leave ends a Session: the Instance is gone from here, its Jobs keep their Lease.
 func (c *Control) leave(s *session) {
-	c.queue.disconnect(s)
+	s.known.Disconnect()
 	s.finish()
 	c.sessions.remove(s)
 	c.stats.sessions.Add(-1)

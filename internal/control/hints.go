@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"legwork/internal/control/queue"
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
@@ -152,7 +153,8 @@ func taking[H interface{ sender() string }](c *Control, fn func(H)) func([]byte)
 
 // takeJob takes in that another Server moved a Job.
 func (c *Control) takeJob(h jobHint) {
-	c.queue.elsewhere(h)
+	c.queue.Elsewhere(queue.Hint{Ref: queue.Ref{OrganizationID: h.Org, JobID: h.Job}, ModuleID: h.ModuleID, Module: h.Module, Lane: h.Lane,
+		Number: h.Number, Status: h.Status, Idle: h.Idle, RunnerID: h.Runner, RankedAt: h.Rank})
 	c.hosting.Poke()
 	if h.Status.Terminal() {
 		c.logs.Ended(h.Job)
@@ -170,37 +172,9 @@ func (c *Control) takeJob(h jobHint) {
 	})
 }
 
-// elsewhere takes what another Server said into the picture, carefully: hints come late and out of order.
-func (q *queue) elsewhere(h jobHint) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.recount(h.Runner)
-	switch {
-	case h.Status == work.Queued && !h.Idle:
-		if q.entries[h.Job] == nil {
-			q.enter(&entry{id: h.Job, org: h.Org, module: h.Module, moduleID: h.ModuleID, lane: h.Lane, added: time.Now(),
-				rank: work.Rank{At: h.Rank, Number: h.Number, ID: h.Job}})
-		}
-		if q.busy[h.Lane].jobID == h.Job {
-			delete(q.busy, h.Lane)
-		}
-	case h.Status.Bound():
-		q.remove(h.Job)
-		q.busy[h.Lane] = busyModule{h.Job, h.Number}
-		return
-	default:
-		q.remove(h.Job)
-		if q.busy[h.Lane].jobID == h.Job {
-			delete(q.busy, h.Lane)
-		}
-		q.unblock(h.Org + "/" + h.Module)
-	}
-	q.wake()
-}
-
 // takeRedeclared takes in that another Server changed what an Organization declares.
 func (c *Control) takeRedeclared(org string) {
-	c.queue.stale(org)
+	c.queue.Stale(org)
 	c.tellRunners(org)
 	c.hosting.Redeclared()
 }
@@ -208,11 +182,13 @@ func (c *Control) takeRedeclared(org string) {
 // takeDrain tells an Instance what another Server was told about it.
 func (c *Control) takeDrain(h drainHint) {
 	s := c.sessions.ofInstance(h.Instance)
-	if h.Leave && s != nil {
-		c.queue.dismiss(s)
-		return
+	switch {
+	case s == nil:
+	case h.Leave:
+		s.known.Dismiss()
+	default:
+		s.known.Tell(h.Drain)
 	}
-	c.queue.tell(s, h.Drain)
 }
 
 // takeReplaced closes a Session whose Instance went to another Server.

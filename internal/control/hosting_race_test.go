@@ -107,11 +107,9 @@ func TestDeployWhileTidying(t *testing.T) {
 	j, err := s.c.DeployRunner(context.Background(), s.owner(), "edge")
 	s.must(err)
 	eventually(t, "a launcher was refused it, or has it", func() bool {
-		s.c.queue.mu.Lock()
-		e := s.c.queue.entries[j.ID]
-		refused := e != nil && len(e.refused) > 0
-		s.c.queue.mu.Unlock()
-		return refused || s.job(j.ID).Attempt > 0
+		s.c.queue.Tick(context.Background(), time.Now())
+		now := s.job(j.ID)
+		return now.Wait.Code == work.WaitRefused || now.Attempt > 0
 	})
 	if n := s.job(j.ID).Attempt; n > 0 || len(c.made()) > 1 {
 		t.Errorf("attempt %d of a deploy began during a tidy, of which %v were made", n, c.made())
@@ -155,7 +153,7 @@ func TestReleaseWithdrawnMeanwhile(t *testing.T) {
 		return &work.ReleaseRef{Version: version}, nil
 	}
 	s.setHosting(func(state *store.HostingState) { state.Version = "2.0.0" })
-	before := s.c.stats.offers.Load()
+	before := s.c.queue.Offers()
 	j := s.submit("prod/net/m0", work.Run)
 	eventually(t, "it runs", func() bool { s.hasty(); return s.job(j.ID).Status == work.Succeeded })
 	all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{Kind: work.RunnerJob})
@@ -164,7 +162,7 @@ func TestReleaseWithdrawnMeanwhile(t *testing.T) {
 	if len(failed) != 1 || failed[0].Failure.Code != "release_withdrawn" {
 		t.Errorf("the launches that failed: %v", failed)
 	}
-	if n := s.c.stats.offers.Load() - before; n > 50 {
+	if n := s.c.queue.Offers() - before; n > 50 {
 		t.Errorf("%d offers were made", n)
 	}
 	if state := s.hostingState(); state.Version != "" {

@@ -1,42 +1,34 @@
 package control
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/control/hosting"
 	"legwork/internal/fault"
 	"legwork/internal/store"
-	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
 // hostingHost is what a Control is to its hosting, and to nobody else.
 type hostingHost struct{ c *Control }
 
-func (h hostingHost) Waiting() []hosting.Waiter { return h.c.queue.hostable(time.Now()) }
-func (h hostingHost) Signal(org string)         { h.c.signal(org) }
-
-func (h hostingHost) Idle(runnerID string) map[string]time.Time {
-	q := h.c.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	idle := map[string]time.Time{}
-	for _, s := range q.local[runnerID] {
-		if s.jobs() == 0 {
-			idle[s.instance] = s.idleSince.UTC()
-		}
+func (h hostingHost) Waiting() []hosting.Waiter {
+	all := h.c.queue.Hostable(time.Now())
+	waiting := make([]hosting.Waiter, len(all))
+	for i, w := range all {
+		waiting[i] = hosting.Waiter(w)
 	}
-	return idle
+	return waiting
 }
+
+func (h hostingHost) Idle(runnerID string) map[string]time.Time { return h.c.queue.Idle(runnerID) }
+func (h hostingHost) Signal(org string)                         { h.c.signal(org) }
 
 func (h hostingHost) Leave(_, instanceID string) {
 	if s := h.c.sessions.ofInstance(instanceID); s != nil {
-		h.c.queue.dismiss(s)
+		s.known.Dismiss()
 		return
 	}
 	h.c.hint(subjectInstance, drainHint{origin: h.c.from(), Instance: instanceID, Drain: true, Leave: true})
@@ -134,164 +126,6 @@ func (d *changes) Say(job *work.Job, step int, lines []string) error {
 		d.logs[job.LogID()] = done.Last
 	}
 	return err
-}
-
-// believed is how long others are given to take a Job before an Instance is launched for it: those of which this Server does not know
-// whether they have a place.
-const believed = 2 * time.Second
-
-// hostable gives the Jobs that wait for nothing but an Instance and that hosted Runners could take, in the order of their ranks, without
-// those that a self-hosted Instance can take now. Of each Runner they are no more than its Instances could ever take at once.
-func (q *queue) hostable(now time.Time) []hosting.Waiter {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var all []hostable
-	free := map[string]int{} // places of self-hosted Runners that are not spoken for
-	for _, b := range q.buckets {
-		f := q.fleets[b.org]
-		if f == nil || f.maintenance != nil || b.task || b.need.Instance != "" {
-			continue
-		}
-		hosted, others := q.hostsOf(f, b)
-		left := placesOf(hosted)
-		for _, e := range b.entries {
-			if len(left) == 0 {
-				break
-			}
-			if !q.onlyWaits(e) {
-				continue
-			}
-			w := hosting.Waiter{OrganizationID: e.org, JobID: e.id, Engine: string(b.need.Engine)}
-			for _, r := range hosted {
-				if f.rights.Assigned(r, e.place) {
-					w.Runners = append(w.Runners, r.ID)
-				}
-			}
-			if len(w.Runners) > 0 && !q.takenByOthers(f, e, others, free, now) && left.take(w.Runners) {
-				all = append(all, hostable{e, w})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b hostable) int { return older(a.e, b.e) })
-	waiters := make([]hosting.Waiter, len(all))
-	for i, n := range all {
-		waiters[i] = n.w
-	}
-	return waiters
-}
-
-// hostable is a Job that a hosted Runner could take.
-type hostable struct {
-	e *entry
-	w hosting.Waiter
-}
-
-// places are how many Jobs hosted Runners could still take, if all their Instances were there and free, by Runner; one that is full is missing.
-type places map[string]int
-
-// placesSpare are Jobs more than a Runner has places: this picture may hold some that others have by now.
-const placesSpare = 16
-
-func placesOf(hosted []catalog.Runner) places {
-	p := places{}
-	for _, r := range hosted {
-		h := r.Hosting.Filled()
-		each := h.JobsPerInstance
-		if h.OneOff {
-			each = 1
-		}
-		p[r.ID] = h.Max*each + placesSpare
-	}
-	return p
-}
-
-// take has a Job count for the first of some Runners that is not full, and tells whether there is one.
-func (p places) take(runners []string) bool {
-	for _, id := range runners {
-		if p[id] == 0 {
-			continue
-		}
-		if p[id]--; p[id] == 0 {
-			delete(p, id)
-		}
-		return true
-	}
-	return false
-}
-
-// other is a self-hosted Runner that has Instances online which suit a bucket.
-type other struct {
-	runner catalog.Runner
-	free   int  // places here
-	remote bool // it has Instances at other Servers
-}
-
-// hostsOf gives the hosted Runners whose Instances could take the Jobs of a bucket, by name, and the others that have some online.
-func (q *queue) hostsOf(f *fleet, b *bucket) (hosted []catalog.Runner, others []other) {
-	for _, r := range f.runnersFor(b) {
-		if r.IsDisabled {
-			continue
-		}
-		if r.Hosting != nil {
-			if b.takes(r, nil) {
-				hosted = append(hosted, r)
-			}
-			continue
-		}
-		o := other{runner: r}
-		for _, s := range q.local[r.ID] {
-			if !s.draining && b.takes(r, s.labels) && s.has(b.need.Engine) {
-				o.free += max(s.free(), 0)
-			}
-		}
-		o.remote = slices.ContainsFunc(f.remote, func(i store.Instance) bool {
-			return i.RunnerID == r.ID && !i.Draining && b.takes(r, i.Labels)
-		})
-		if o.free > 0 || o.remote {
-			others = append(others, o)
-		}
-	}
-	slices.SortFunc(hosted, func(a, b catalog.Runner) int { return strings.Compare(a.Name, b.Name) })
-	return hosted, others
-}
-
-// takenByOthers tells whether a self-hosted Instance is about to take a Job. spoken counts the places that earlier ones take.
-func (q *queue) takenByOthers(f *fleet, e *entry, others []other, spoken map[string]int, now time.Time) bool {
-	for _, o := range others {
-		if !f.rights.Assigned(o.runner, e.place) {
-			continue
-		}
-		if o.free > spoken[o.runner.ID] {
-			spoken[o.runner.ID]++
-			return true
-		}
-		if o.remote && now.Sub(e.added) < believed {
-			return true
-		}
-	}
-	return false
-}
-
-// dismiss has the process of an Instance end when its Jobs are over.
-func (q *queue) dismiss(s *session) {
-	q.tell(s, true)
-	s.send(&wire.Drain{Leave: true})
-}
-
-// hostedReason says why Jobs wait for Instances of some Runners, where one of them is hosted and knows.
-func (c *Control) hostedReason(runners []catalog.Runner, usual work.Wait) (work.Wait, bool) {
-	if !slices.Contains([]work.WaitCode{work.WaitNoInstance, work.WaitBusy, work.WaitDraining}, usual.Code) {
-		return usual, false
-	}
-	for _, r := range runners {
-		if r.Hosting == nil {
-			continue
-		}
-		if w, ok := c.hosting.Reason(r.ID); ok {
-			return work.Wait{Code: cmp.Or(w.Code, usual.Code), Text: w.Text}, true
-		}
-	}
-	return usual, false
 }
 
 // notLaunched refuses what would leave processes of a hosted Runner, or what was made for them, with nobody who knows of it. After a removal that

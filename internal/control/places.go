@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
-	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/store"
@@ -20,118 +18,6 @@ var (
 	errDrains   = errors.New("the Instance drains")
 	errHeldBack = errors.New("the Runner gets no Jobs")
 )
-
-// share is what this Server knows of the Jobs of a Runner whose record bounds them over all its Instances. What Instances connected
-// here have is known better: see session.active.
-type share struct {
-	read  time.Time
-	stale bool           // something moved that this Server does not see
-	taken map[string]int // by Instance
-}
-
-// recount has the places of a Runner counted anew before the next pass. It is false when they need not be counted.
-func (q *queue) recount(runnerID string) bool {
-	s := q.shares[runnerID]
-	if s != nil {
-		s.stale = true
-	}
-	return s != nil
-}
-
-// loadShares counts in the store what Jobs take of the Runners that are bounded and connected here.
-func (q *queue) loadShares(ctx context.Context, now time.Time) error {
-	runners := q.unsureShares(now)
-	if len(runners) == 0 {
-		return nil
-	}
-	counted := map[string]map[string]int{}
-	err := q.c.store.View(ctx, func(tx *store.Tx) (err error) {
-		for _, r := range runners {
-			if counted[r.ID], err = tx.PlacesOfRunner(r.OrganizationID, r.ID); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for id, taken := range counted {
-		q.shares[id].read, q.shares[id].taken = now, taken
-	}
-	return nil
-}
-
-// unsureShares gives the Runners whose places are to be counted, and forgets those that are bounded no more. What becomes stale from
-// here on is counted again in the next pass.
-func (q *queue) unsureShares(now time.Time) []catalog.Runner {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var unsure []catalog.Runner
-	bounded := map[string]*share{}
-	for _, f := range q.fleets {
-		for id, r := range f.runners {
-			if r.MaxParallelJobs <= 0 || len(q.local[id]) == 0 {
-				continue
-			}
-			s := q.shares[id]
-			if s == nil {
-				s = &share{stale: true}
-			}
-			bounded[id] = s
-			if s.stale || now.Sub(s.read) > fleetTime {
-				s.stale = false
-				unsure = append(unsure, r)
-			}
-		}
-	}
-	q.shares = bounded
-	return unsure
-}
-
-// room gives how many Jobs more a Runner may get in this pass, over all its Instances wherever they are connected. An Offer that
-// stands counts as one Job, however many Instances it went to.
-func (q *queue) room(r catalog.Runner) int {
-	if r.MaxParallelJobs <= 0 {
-		return math.MaxInt
-	}
-	if left, known := q.rooms[r.ID]; known {
-		return left
-	}
-	s := q.shares[r.ID]
-	if s == nil {
-		return 0 // until it is counted
-	}
-	left := r.MaxParallelJobs
-	here := map[string]bool{}
-	for _, i := range q.local[r.ID] {
-		here[i.instanceID] = true
-		left -= len(i.active)
-	}
-	for id, n := range s.taken {
-		if !here[id] {
-			left -= n
-		}
-	}
-	for _, o := range q.offers {
-		if o.runners()[r.ID] {
-			left--
-		}
-	}
-	q.rooms[r.ID] = left
-	return left
-}
-
-// runners gives the Runners whose Instances an Offer went to.
-func (o *offer) runners() map[string]bool {
-	of := map[string]bool{}
-	for s := range o.to {
-		of[s.runnerID] = true
-	}
-	return of
-}
 
 // mayTake checks in the store what the picture only believes: that the Session is still the Instance's, that its Runner takes Jobs of the
 // Module, and that both have a place left. Until the end of the transaction nobody else gives them a Job, and nobody forbids it.
@@ -200,14 +86,12 @@ func placeLeft(tx *store.Tx, r catalog.Runner, i store.Instance) error {
 
 // full brings the picture of an Instance that had no place left in line with the store.
 func (c *Control) full(ctx context.Context, s *session) {
-	c.queue.mu.Lock()
-	c.queue.recount(s.runnerID)
-	c.queue.mu.Unlock()
+	s.known.Recount()
 	began := c.order.Load()
 	err := c.store.View(ctx, func(tx *store.Tx) error {
 		bound, err := tx.BoundJobs(s.org, s.instanceID)
 		if err == nil {
-			c.queue.setActive(s, bound, began)
+			s.known.SetActive(bound, began)
 		}
 		return err
 	})

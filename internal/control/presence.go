@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"legwork/internal/catalog"
@@ -89,9 +88,7 @@ func (s *session) busy() bool {
 	s.mu.Lock()
 	n := len(s.working)
 	s.mu.Unlock()
-	s.c.queue.mu.Lock()
-	defer s.c.queue.mu.Unlock()
-	return n > 0 || len(s.active) > 0
+	return n > 0 || s.known.State().Active > 0
 }
 
 // checkSession compares a Session with the Jobs that are bound to its Instance in the store: the places they take, what keeps
@@ -109,7 +106,7 @@ func (c *Control) checkSession(ctx context.Context, s *session) {
 		}
 		return
 	}
-	c.queue.setActive(s, bound, began)
+	s.known.SetActive(bound, began)
 	for _, j := range bound {
 		if j.Status == work.Interrupted && s.worksOn(refOf(j)) {
 			c.applyLate(ctx, s.org, j.ID, work.Resumed{Attempt: j.Attempt})
@@ -122,32 +119,6 @@ func (c *Control) checkSession(ctx context.Context, s *session) {
 	}
 }
 
-// setActive brings the places that Jobs take in line with the store. Jobs that moved since are left alone.
-func (q *queue) setActive(s *session, bound []*work.Job, began uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	holds := map[string]int{}
-	for _, j := range bound {
-		if j.HoldsSlot() {
-			holds[j.ID] = j.Attempt
-		}
-	}
-	freed := false
-	for id := range s.active {
-		if _, ok := holds[id]; !ok && q.seen[id].order <= began {
-			freed = s.release(id) || freed
-		}
-	}
-	for id, attempt := range holds {
-		if q.seen[id].order <= began {
-			s.active[id] = attempt
-		}
-	}
-	if freed {
-		q.wake()
-	}
-}
-
 // SilenceEvent is the data of the event "job.silent": a Step lives and prints nothing.
 type SilenceEvent struct {
 	Number  int64     `json:"number,omitempty"`
@@ -157,7 +128,7 @@ type SilenceEvent struct {
 
 // markSilent notes the Attempts that have printed nothing for half of the time after which their Runner cancels them.
 func (c *Control) markSilent(s *session, now time.Time) {
-	held := c.queue.held(s) // what waits for an approval prints nothing, and nobody minds
+	held := s.known.Held() // what waits for an approval prints nothing, and nobody minds
 	s.mu.Lock()
 	silent := map[wire.Ref]time.Time{}
 	for ref := range s.working {
@@ -183,16 +154,9 @@ func (c *Control) markSilent(s *session, now time.Time) {
 	}
 }
 
-// held gives the Attempts that take a place at an Instance, by Job.
-func (q *queue) held(s *session) map[string]int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return maps.Clone(s.active)
-}
-
 // stalls tells whether a Job of the Instance prints nothing.
 func (s *session) stalls() bool {
-	held := s.c.queue.held(s)
+	held := s.known.Held()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ref, l := range s.lanes {
@@ -201,22 +165,6 @@ func (s *session) stalls() bool {
 		}
 	}
 	return false
-}
-
-// heartbeat notes how much room an Instance says it has. It tells whether the Instance drains by itself and this is news.
-func (q *queue) heartbeat(s *session, m *wire.Heartbeat) (leaves bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	hidden := max(0, m.Active-len(s.active)-len(s.offered))
-	capacity := s.capacity
-	if m.Capacity > 0 {
-		capacity = m.Capacity
-	}
-	if hidden < s.hidden || capacity > s.capacity {
-		q.wake()
-	}
-	s.hidden, s.capacity = hidden, capacity
-	return m.Draining && !s.leaving
 }
 
 // LoadEvent is the data of the event "runner.load", as JSON: how much some Instances of a Runner have to do, where that
@@ -290,9 +238,8 @@ func (c *Control) noteLoads(ctx context.Context, all []*session) {
 
 func (c *Control) loadOf(s *session) InstanceLoad {
 	stalled := s.stalls()
-	c.queue.mu.Lock()
-	defer c.queue.mu.Unlock()
-	p := work.Presence{Active: len(s.active) + s.hidden, Capacity: s.capacity, Stalled: stalled}
+	now := s.known.State()
+	p := work.Presence{Active: now.Active + now.Hidden, Capacity: now.Capacity, Stalled: stalled}
 	return InstanceLoad{InstanceID: s.instanceID, Instance: s.instance, Load: p.Load(), Active: p.Active, Capacity: p.Capacity}
 }
 

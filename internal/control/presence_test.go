@@ -17,6 +17,7 @@ import (
 
 	"legwork/internal/bus"
 	"legwork/internal/catalog"
+	"legwork/internal/control/queue"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/store/storetest"
@@ -388,6 +389,7 @@ func TestPresenceIsWrittenOnceInAPeriod(t *testing.T) {
 		r := s.runner(s.owner(), catalog.RunnerSpec{})
 		sess := newSession(s.c, nil)
 		sess.id, sess.org, sess.runnerID, sess.instance, sess.instanceID = "session of a", s.org, r.ID, "a", s.lost(r, "a")
+		sess.known = s.c.queue.NewInstance(queue.Profile{ID: sess.instanceID, Name: "a", RunnerID: r.ID}, sess.send)
 		s.c.sessions.put(sess)
 		seen := func() (at time.Time) {
 			s.must(s.store.View(context.Background(), func(tx *store.Tx) error {
@@ -429,6 +431,7 @@ func TestLeasesAreRenewedThriceInAPeriod(t *testing.T) {
 		s.scripts(s.owner(), 1)
 		sess := newSession(s.c, nil)
 		sess.id, sess.org, sess.runnerID, sess.instance, sess.instanceID = "session of a", s.org, r.ID, "a", s.lost(r, "a")
+		sess.known = s.c.queue.NewInstance(queue.Profile{ID: sess.instanceID, Name: "a", RunnerID: r.ID}, sess.send)
 		id := s.bind(s.submit("prod/net/m0", work.Run), r, sess.instanceID, "a")
 		synctest.Wait()
 		s.c.sessions.put(sess) // its Step was not sent: there is no connection

@@ -80,29 +80,13 @@ func TestRanksHoldOverAll(t *testing.T) {
 	s := w.serve(Limits{OfferTime: time.Hour})
 	for i, r := range []catalog.Runner{edge, other} {
 		slices.SortFunc(want[i], func(a, b *work.Job) int { return a.Rank().Compare(b.Rank()) })
-		eventually(t, "the queue is known", func() bool { return s.c.queue.size() >= (2-i)*n/2 })
+		eventually(t, "the queue is known", func() bool { return s.c.queue.Size() >= (2-i)*n/2 })
 		got := s.fake(r, "a").online(s).finishAll(n / 2)
 		for k, j := range want[i] {
 			if got[k] != j.ID {
 				t.Fatalf("%s got #%d of %v", r.Name, k, got)
 			}
 		}
-	}
-}
-
-func TestBacklogIsLoadedByRank(t *testing.T) {
-	q := newQueue(nil)
-	now := time.Now()
-	for i := range 100 {
-		q.enter(&entry{id: fmt.Sprint(i), rank: work.Rank{At: now.Add(time.Duration(rand.IntN(1000)) * time.Second), Number: int64(i)}})
-	}
-	delete(q.unread, "7") // it was loaded with a hint
-	var all []*entry
-	for part := q.firstUnread(30); len(part) > 0; part = q.firstUnread(30) {
-		all = append(all, part...)
-	}
-	if len(all) != 99 || !slices.IsSortedFunc(all, older) {
-		t.Fatalf("%d came, sorted: %v", len(all), slices.IsSortedFunc(all, older))
 	}
 }
 
@@ -335,9 +319,7 @@ func TestMoreReasonsToWait(t *testing.T) {
 	r := s.runner(s.owner(), catalog.RunnerSpec{})
 	s.scripts(s.owner(), 1)
 	f := s.fake(r, "a").online(s)
-	s.c.queue.mu.Lock()
-	s.c.sessions.named(r.ID, "a").draining = true
-	s.c.queue.mu.Unlock()
+	s.c.sessions.named(r.ID, "a").known.Leave()
 	j := s.submit("prod/net/m0", work.Run)
 	wait := func(code work.WaitCode) {
 		t.Helper()
@@ -406,7 +388,7 @@ func TestLeastLoadedCountsWhatItAskedFor(t *testing.T) {
 			expect[*wire.Offer](f)
 		}
 	}
-	if n := int(s.c.stats.offers.Load()); n != 7 {
+	if n := int(s.c.queue.Offers()); n != 7 {
 		t.Fatalf("%d offers for 7 jobs", n)
 	}
 }
@@ -419,7 +401,7 @@ func TestPinnedIsAskedAlone(t *testing.T) {
 	b := s.fake(r, "b").online(s)
 	s.submit("prod/net/m0", work.Run)
 	b.take()
-	if n := s.c.stats.offers.Load(); n != 1 {
+	if n := s.c.queue.Offers(); n != 1 {
 		t.Fatalf("%d instances were asked", n)
 	}
 }
@@ -440,19 +422,5 @@ func TestOfferedByWhoHasTheInstance(t *testing.T) {
 	got := f.finishAll(2)
 	if got[0] != first.ID || got[1] != second.ID {
 		t.Fatalf("got %v", got)
-	}
-}
-
-// TestFreedAtOneOfTwoBoundedRunners: where a Job goes from one Runner to another, both elsewhere, a place of either is news.
-func TestFreedAtOneOfTwoBoundedRunners(t *testing.T) {
-	q := newWorld(t).serve(Limits{}).c.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.shares["bounded"] = &share{}
-	at := func(runner string) *work.Job {
-		return &work.Job{ID: "j", Binding: &work.Binding{RunnerID: runner, InstanceID: "elsewhere at " + runner}}
-	}
-	if !q.slots(moved{before: at("bounded"), job: at("free")}) {
-		t.Error("it is no news")
 	}
 }

@@ -101,7 +101,7 @@ func (c *Control) mayRun(actor catalog.Actor, r RunRequest) error {
 // roomForRun refuses a Runbook Job when too many Jobs wait: those that wait for an Instance, and those of Runbooks that wait for their turn, which the queue
 // does not know.
 func (c *Control) roomForRun(ctx context.Context) error {
-	n := c.queue.size()
+	n := c.queue.Size()
 	err := c.store.View(ctx, func(tx *store.Tx) error {
 		waiting, err := tx.CountWaitingRuns()
 		n += waiting

@@ -429,7 +429,7 @@ func (c *Control) tellKnown(ctx context.Context, org string, known map[string]ca
 		}
 		if r, ok := known[s.runnerID]; ok {
 			if r.IsDisabled {
-				c.queue.recallDisabled(s)
+				s.known.Recall()
 			}
 			s.tellDisabled(r.IsDisabled)
 			continue

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"legwork/internal/catalog"
+	"legwork/internal/control/queue"
 	"legwork/internal/store"
 	"legwork/internal/wire"
 	"legwork/internal/work"
@@ -30,25 +30,11 @@ type session struct {
 	instanceID, instance string // record and its name
 	keyHash              []byte
 	version              string
-	updates              string // release.Consent
-	capacity             int
-	engines              map[string]string
-	labels               map[string]string // its own, beside those of its Runner
+	updates              string          // release.Consent
+	known                *queue.Instance // what the queue keeps of it, from the hello on
 
 	over  chan struct{} // closed when the Session has ended and all it sent is stored
 	heard atomic.Int64  // Unix nanoseconds of the last message
-
-	// Guarded by the queue's mutex.
-	active    map[string]int
-	offered   map[string]bool
-	draining  bool   // it gets no Offer: told or leaving
-	told      bool   // an operator had it drain
-	tellings  uint64 // how often told was set
-	leaving   bool   // its process ends when its Jobs are over
-	claims    int    // of it that are under way
-	ackDue    bool   // it is to be told that no further Job comes, once claims is 0
-	hidden    int    // places that are taken there by what the Server gave up, as the last Heartbeat said
-	idleSince time.Time
 
 	// Of the goroutine that keeps presence.
 	load    work.InstanceLoad // as followers were told
@@ -77,7 +63,6 @@ const maxWaiting = 16 << 20
 func newSession(c *Control, conn *wire.Conn) *session {
 	s := &session{
 		c: c, conn: conn, over: make(chan struct{}), closing: make(chan struct{}), beat: time.Now(),
-		active: map[string]int{}, offered: map[string]bool{},
 		lanes: map[wire.Ref]*lane{}, working: map[wire.Ref]bool{}, renew: map[wire.Ref]bool{},
 	}
 	s.load = work.LoadIdle
@@ -198,7 +183,7 @@ func (s *session) heartbeat(m *wire.Heartbeat) {
 		}
 	}
 	s.mu.Unlock()
-	if s.c.queue.heartbeat(s, m) {
+	if s.known.Heartbeat(m) {
 		s.c.leaving(s)
 	}
 	if changed {
@@ -208,7 +193,7 @@ func (s *session) heartbeat(m *wire.Heartbeat) {
 
 // accept has the Job claimed. The claim is not waited for: what else comes concerns other Jobs.
 func (s *session) accept(ref wire.Ref) {
-	at, ok := s.c.queue.accept(s, ref)
+	at, ok := s.known.Accept(ref)
 	if !ok {
 		s.send(&wire.Withdrawn{Ref: ref})
 		return
@@ -218,7 +203,7 @@ func (s *session) accept(ref wire.Ref) {
 
 // refuse takes a No: to an Offer, or to a Job that was claimed and cannot be begun after all. A No to anything else says nothing.
 func (s *session) refuse(m *wire.Refuse) {
-	s.c.queue.refuse(s, m.Ref, oneLine(m.Message))
+	s.known.Refuse(m.Ref, oneLine(m.Message))
 	s.mu.Lock()
 	l := s.lanes[m.Ref]
 	claimed := l != nil && l.adopted
@@ -308,48 +293,6 @@ func (s *session) worksOn(ref wire.Ref) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.working[ref]
-}
-
-// ---- what the queue asks, under its mutex
-
-// jobs counts the Jobs that it has, and those that it is asked about, which may come.
-func (s *session) jobs() int { return len(s.active) + len(s.offered) }
-
-// free gives the places left of its own. Its Runner's record may leave fewer: see queue.room.
-func (s *session) free() int { return s.capacity - s.jobs() - s.hidden }
-
-// freeFor is free for Jobs that take a place, and always one for a Runner Job, which takes none.
-func (s *session) freeFor(task bool) int {
-	if task {
-		return 1
-	}
-	return s.free()
-}
-
-func (s *session) has(engine catalog.Engine) bool {
-	_, ok := s.engines[string(engine)]
-	return ok || engine == ""
-}
-
-// release gives a place back. It may be called on nil.
-func (s *session) release(jobID string) bool {
-	if s == nil {
-		return false
-	}
-	if _, ok := s.active[jobID]; !ok {
-		return false
-	}
-	delete(s.active, jobID)
-	s.idleSince = time.Now()
-	return true
-}
-
-func (s *session) candidate(r catalog.Runner) work.Candidate {
-	return work.Candidate{
-		RunnerID: r.ID, Runner: r.Name, InstanceID: s.instanceID, Instance: s.instance,
-		Disabled: r.IsDisabled, Online: true, Draining: s.draining,
-		Full: s.c.queue.room(r) <= 0, Free: s.free(), Active: s.jobs(), IdleSince: s.idleSince, Engines: s.engines,
-	}
 }
 
 // ---- registry

@@ -10,8 +10,8 @@ import (
 
 // counters count since the start of the Server.
 type counters struct {
-	sessions                        atomic.Int64 // now
-	offers, claims, records, losses atomic.Int64
+	sessions                atomic.Int64 // now
+	claims, records, losses atomic.Int64
 
 	mu    sync.Mutex
 	ended map[work.Status]int64
@@ -54,8 +54,8 @@ type Stats struct {
 func (c *Control) Stats() Stats {
 	s := Stats{
 		Jobs:     c.openJobs(),
-		Sessions: c.stats.sessions.Load(), Followers: c.logs.Followers(), Waiting: c.queue.size(),
-		Offers: c.stats.offers.Load(), Claims: c.stats.claims.Load(), LogRecords: c.stats.records.Load(), Losses: c.stats.losses.Load(), Webhooks: c.hooks.Stats(),
+		Sessions: c.stats.sessions.Load(), Followers: c.logs.Followers(), Waiting: c.queue.Size(),
+		Offers: c.queue.Offers(), Claims: c.stats.claims.Load(), LogRecords: c.stats.records.Load(), Losses: c.stats.losses.Load(), Webhooks: c.hooks.Stats(),
 	}
 	c.stats.mu.Lock()
 	defer c.stats.mu.Unlock()

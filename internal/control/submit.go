@@ -47,7 +47,7 @@ func (c *Control) submit(ctx context.Context, actor catalog.Actor, r SubmitReque
 	if err != nil {
 		return nil, err
 	}
-	if n := c.queue.size(); n >= c.limits.QueuedJobs {
+	if n := c.queue.Size(); n >= c.limits.QueuedJobs {
 		return nil, fault.New(fault.RateLimited, "queue_full", "%d jobs are waiting already", n).WithHint("wait until some are done, or add Runners")
 	}
 	var sub submission
@@ -396,7 +396,7 @@ func (c *Control) missingUpstream(ctx context.Context, org, id string) (path str
 func (c *Control) cannotRun(ctx context.Context, org, id string, why error) {
 	f := fault.Of(why)
 	if f.Kind == fault.NotFound {
-		c.queue.forget(id)
+		c.queue.Forget(id)
 		return
 	}
 	c.applyLate(ctx, org, id, work.CannotRun{Failure: work.Failure{Code: f.Code, Message: f.Message, Hint: f.Hint}})

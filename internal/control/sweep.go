@@ -43,7 +43,7 @@ func (c *Control) sweepLoop(ctx context.Context) {
 	s := sweeper{beat: -serverBeat, resync: -resyncPeriod, prune: -prunePeriod, runs: -runsPeriod}
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
-	c.queue.wake()
+	c.queue.Wake()
 	for {
 		if now, err := c.store.Now(ctx); err == nil {
 			c.sweep(ctx, &s, reading{now, time.Since(c.born)})
@@ -81,7 +81,7 @@ func (c *Control) sweep(ctx context.Context, s *sweeper, now reading) {
 		{"queue", &s.resync, max(resyncPeriod, 20*s.resyncTook), func(ctx context.Context, _ time.Time) error {
 			began := time.Now()
 			defer func() { s.resyncTook = time.Since(began) }()
-			return c.queue.resync(ctx)
+			return c.queue.Resync(ctx)
 		}},
 		{"runbook jobs", &s.runs, max(runsPeriod, 20*s.runsTook), func(ctx context.Context, at time.Time) error {
 			began := time.Now()
@@ -99,10 +99,7 @@ func (c *Control) sweep(ctx context.Context, s *sweeper, now reading) {
 			c.log.Error("sweep failed", "part", p.name, "error", err)
 		}
 	}
-	at := time.Now()
-	c.queue.forgetSightings(at)
-	c.queue.writeReasons(ctx, at)
-	c.queue.wake()
+	c.queue.Tick(ctx, time.Now())
 }
 
 // noticePause begins the time over which this Server could hear Instances anew after it was stopped itself, or after the
@@ -204,84 +201,4 @@ func (c *Control) prune(ctx context.Context, now time.Time) error {
 	return c.store.Update(ctx, func(tx *store.Tx) error {
 		return tx.PruneEvents(now.Add(-c.limits.EventsKept), now.Add(-c.limits.AuditKept))
 	})
-}
-
-// resync compares the queue with the store, in which all truth is.
-func (q *queue) resync(ctx context.Context) error {
-	began, at := q.c.order.Load(), time.Now()
-	stored := map[string]bool{}
-	var last store.QueueMark
-	for {
-		var page []*work.Job
-		err := q.c.store.View(ctx, func(tx *store.Tx) (err error) {
-			page, last, err = tx.QueuedJobs(last, 1000)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if len(page) == 0 {
-			break
-		}
-		q.take(page, began, stored)
-	}
-	q.dropUnstored(stored, began, at)
-	return q.recheckBusy(ctx)
-}
-
-// take adds what is queued in the store. What moved since the resync began is left alone.
-func (q *queue) take(page []*work.Job, began uint64, stored map[string]bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, j := range page {
-		if !j.Offerable() {
-			continue
-		}
-		stored[j.ID] = true
-		if q.seen[j.ID].order <= began {
-			q.add(j, nil)
-		}
-	}
-}
-
-// dropUnstored forgets what was there before the resync began and is not queued in the store, and has Jobs that wait for
-// others looked at again.
-func (q *queue) dropUnstored(stored map[string]bool, began uint64, at time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for id, e := range q.entries {
-		if !stored[id] && e.added.Before(at) && q.seen[id].order <= began {
-			q.remove(id)
-		}
-	}
-	for key := range q.blocked {
-		q.unblock(key)
-	}
-}
-
-// recheckBusy asks the store about the Modules that seem to be held.
-func (q *queue) recheckBusy(ctx context.Context) error {
-	q.mu.Lock()
-	held := map[string]string{} // Modules, with their Organization
-	for _, e := range q.entries {
-		if _, busy := q.busy[e.lane]; busy && len(held) < reasonsAtOnce {
-			held[e.lane] = e.org
-		}
-	}
-	q.mu.Unlock()
-	for id, org := range held {
-		began := q.c.order.Load()
-		var holder *work.Job
-		err := q.c.store.View(ctx, func(tx *store.Tx) (err error) {
-			holder, err = tx.ModuleBusy(org, id)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if q.c.order.Load() == began { // nothing moved meanwhile
-			q.holds(id, holder)
-		}
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/control/hooks"
+	"legwork/internal/control/queue"
 	"legwork/internal/store"
 )
 
@@ -43,8 +44,18 @@ func (c *Control) TestWebhook(ctx context.Context, actor catalog.Actor, idOrName
 // hookHost is what a Control is to its hooks, and to nobody else.
 type hookHost struct{ c *Control }
 
-func (h hookHost) Wanted() map[string]*hooks.Demand { return h.c.queue.wanted() }
-func (h hookHost) Signal(org string)                { h.c.signal(org) }
+func (h hookHost) Signal(org string) { h.c.signal(org) }
+
+func (h hookHost) Wanted() map[string]*hooks.Demand {
+	all := map[string]*hooks.Demand{}
+	h.c.queue.Wanted(func(r catalog.Runner, jobID string, w queue.Want) {
+		if all[r.ID] == nil {
+			all[r.ID] = &hooks.Demand{Runner: r}
+		}
+		all[r.ID].Add(jobID, hooks.Want(w))
+	})
+	return all
+}
 
 func (h hookHost) Runner(tx *store.Tx, org, idOrName string) (catalog.Runner, error) {
 	r, err := tx.Runner(org, idOrName)

@@ -43,7 +43,7 @@ func callers(t *testing.T, h *hookstest.Receiver, fn func(s *server, r catalog.R
 		r := s.runner(s.owner(), catalog.RunnerSpec{Webhook: h.URL})
 		s.scripts(s.owner(), 2)
 		j := s.submit("prod/net/m0", work.Run)
-		w.must(s.c.queue.prepare(ctx, time.Now()))
+		s.c.queue.Pass(ctx, time.Now())
 		ctx, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {
@@ -74,7 +74,7 @@ func TestWebhookIsCalledOncePerDemand(t *testing.T) {
 	callers(t, h, func(s *server, r catalog.Runner, j *work.Job) {
 		ctx := context.Background()
 		second := s.submit("prod/net/m1", work.Run)
-		s.must(s.c.queue.prepare(ctx, time.Now()))
+		s.c.queue.Pass(ctx, time.Now())
 		expect := func(what string, n int) {
 			t.Helper()
 			if got := h.Calls(); got != n {
@@ -108,7 +108,7 @@ func TestWebhookIsCalledOncePerDemand(t *testing.T) {
 		after(12 * time.Minute)
 		expect("nobody waits", 8)
 		s.submit("prod/net/m0", work.Run)
-		s.must(s.c.queue.prepare(ctx, time.Now()))
+		s.c.queue.Pass(ctx, time.Now())
 		after(3 * time.Second)
 		expect("another job waits", 9)
 		came.Connected = true
@@ -158,7 +158,7 @@ func TestWhoIsWanted(t *testing.T) {
 		s.submit("prod/net/"+m, work.Run)
 	}
 	names := func() (all []string) {
-		for _, d := range s.c.queue.wanted() {
+		for _, d := range (hookHost{s.c}).Wanted() {
 			all = append(all, d.Runner.Name)
 		}
 		slices.Sort(all)
@@ -192,14 +192,14 @@ func TestRetriesWaitForTheEndOfMaintenance(t *testing.T) {
 		after(3 * time.Second)
 		_, err := s.c.SetMaintenance(ctx, s.owner(), true, "moving")
 		s.must(err)
-		s.must(s.c.queue.prepare(ctx, time.Now()))
+		s.c.queue.Pass(ctx, time.Now())
 		after(30 * time.Minute)
 		if d := s.deliveries(r.ID); h.Calls() != 1 || len(d) != 1 || d[0].Status != store.WebhookPending || d[0].Tries != 1 {
 			t.Fatalf("%d calls in maintenance, %+v", h.Calls(), d)
 		}
 		_, err = s.c.SetMaintenance(ctx, s.owner(), false, "")
 		s.must(err)
-		s.must(s.c.queue.prepare(ctx, time.Now()))
+		s.c.queue.Pass(ctx, time.Now())
 		after(time.Minute)
 		if h.Calls() < 2 {
 			t.Errorf("%d calls after it", h.Calls())

@@ -1,6 +1,7 @@
-package control
+package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,59 +9,29 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
-	"legwork/internal/store"
 	"legwork/internal/work"
 )
 
 // reasonsAtOnce bounds the changed reasons that are written in one transaction, and in one tick.
 const reasonsAtOnce = 200
 
-// reason is a reason to wait that is not stored yet.
-type reason struct {
-	org  string
-	id   string
-	wait work.Wait
-}
-
-// writeReasons notes why Jobs wait, where that changed. It is done once in a tick and not in every pass, so that a Job
+// explain has it stored why Jobs wait, where that changed. It is done once in a tick and not in every pass, so that a Job
 // that runs at once costs no write.
-func (q *queue) writeReasons(ctx context.Context, now time.Time) {
+func (q *Queue) explain(ctx context.Context, now time.Time) {
 	changed := q.reasons(now)
 	if len(changed) == 0 {
 		return
 	}
-	var moves []moved
-	err := q.c.store.Update(ctx, func(tx *store.Tx) error {
-		moves = nil
-		for _, r := range changed {
-			j, err := tx.JobForUpdate(r.org, r.id)
-			if err != nil || j.Status != work.Queued || j.Wait == r.wait {
-				continue
-			}
-			m, changed, err := q.c.move(tx, j, work.WaitChanged{Wait: r.wait})
-			if err != nil {
-				return err
-			}
-			if changed {
-				moves = append(moves, m)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		if ctx.Err() == nil {
-			q.c.log.Error("could not write why jobs wait", "error", err)
-		}
-		return
+	if err := q.host.Explain(ctx, changed); err != nil && ctx.Err() == nil {
+		q.log.Error("could not write why jobs wait", "error", err)
 	}
-	q.c.carryOut(moves...)
 }
 
 // reasons gives the reasons that differ from what is stored.
-func (q *queue) reasons(now time.Time) []reason {
+func (q *Queue) reasons(now time.Time) []Reason {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var changed []reason
+	var changed []Reason
 	for _, b := range q.buckets {
 		f := q.fleets[b.org]
 		if f == nil {
@@ -75,8 +46,8 @@ func (q *queue) reasons(now time.Time) []reason {
 			if !ok || wait == e.wait || q.offers[e.id] != nil {
 				continue
 			}
-			if changed = append(changed, reason{e.org, e.id, wait}); len(changed) == reasonsAtOnce {
-				q.wake()
+			if changed = append(changed, Reason{Ref{e.org, e.id}, wait}); len(changed) == reasonsAtOnce {
+				q.Wake()
 				return changed
 			}
 		}
@@ -85,9 +56,9 @@ func (q *queue) reasons(now time.Time) []reason {
 }
 
 // entryReason is what keeps this very Job waiting.
-func (q *queue) entryReason(f *fleet, b *bucket, e *entry, now time.Time) (work.Wait, bool) {
-	if m := f.maintenance; m != nil {
-		return work.Wait{Code: work.WaitMaintenance, Text: maintenanceText(m)}, true
+func (q *Queue) entryReason(f *Fleet, b *bucket, e *entry, now time.Time) (work.Wait, bool) {
+	if f.Maintenance != "" {
+		return work.Wait{Code: work.WaitMaintenance, Text: f.Maintenance}, true
 	}
 	if holder, busy := q.busy[e.lane]; busy && holder.jobID != e.id {
 		return work.Wait{Code: work.WaitModuleBusy, Text: fmt.Sprintf("job #%d of the same module is under way", holder.number)}, true
@@ -107,19 +78,19 @@ func (q *queue) entryReason(f *fleet, b *bucket, e *entry, now time.Time) (work.
 }
 
 // candidates gives the Runners that suit a Job and are assigned to its Module.
-func (f *fleet) candidates(b *bucket, e *entry) []catalog.Runner {
+func (f *Fleet) candidates(b *bucket, e *entry) []catalog.Runner {
 	return slices.DeleteFunc(f.runnersFor(b), func(r catalog.Runner) bool {
-		return !e.task && !f.rights.Assigned(r, e.place) || !f.mayMatch(b, r)
+		return !e.task && !f.Rights.Assigned(r, e.place) || !f.mayMatch(b, r)
 	})
 }
 
 // mayMatch tells whether a Runner's record, or one of the Instances that it ever had, has the labels that the Jobs of a bucket want.
-func (f *fleet) mayMatch(b *bucket, r catalog.Runner) bool {
-	return b.takes(r, nil) || slices.ContainsFunc(f.labels[r.ID], func(own map[string]string) bool { return b.takes(r, own) })
+func (f *Fleet) mayMatch(b *bucket, r catalog.Runner) bool {
+	return b.takes(r, nil) || slices.ContainsFunc(f.Labels[r.ID], func(own map[string]string) bool { return b.takes(r, own) })
 }
 
 // unassigned says that no Runner that suits a Job is assigned to its Module, and what to do.
-func unassigned(f *fleet, b *bucket, e *entry) string {
+func unassigned(f *Fleet, b *bucket, e *entry) string {
 	stack, _, _ := strings.Cut(e.module, "/")
 	switch {
 	case b.task && b.need.Runner == catalog.LocalRunner:
@@ -141,7 +112,7 @@ func unassigned(f *fleet, b *bucket, e *entry) string {
 }
 
 // commonReason is what keeps all Jobs waiting that have the same needs and the same Runners. known holds those that were asked for before.
-func (q *queue) commonReason(f *fleet, b *bucket, e *entry, known map[string]commonReason) (work.Wait, bool) {
+func (q *Queue) commonReason(f *Fleet, b *bucket, e *entry, known map[string]commonReason) (work.Wait, bool) {
 	runners := f.candidates(b, e)
 	slices.SortFunc(runners, func(a, b catalog.Runner) int { return strings.Compare(a.ID, b.ID) })
 	var key strings.Builder
@@ -164,7 +135,7 @@ type commonReason struct {
 
 // runnersReason looks why none of the Instances of some Runners takes Jobs of a bucket. Instances of other Servers count, as far as they
 // are known here; how busy they are is for those Servers to say.
-func (q *queue) runnersReason(f *fleet, b *bucket, runners []catalog.Runner) (work.Wait, bool) {
+func (q *Queue) runnersReason(f *Fleet, b *bucket, runners []catalog.Runner) (work.Wait, bool) {
 	need := b.need
 	switch {
 	case need.Runner == "" && len(b.labels) > 0:
@@ -174,12 +145,12 @@ func (q *queue) runnersReason(f *fleet, b *bucket, runners []catalog.Runner) (wo
 	}
 	var here, all []work.Candidate
 	for _, r := range runners {
-		for _, s := range q.local[r.ID] {
-			if b.takes(r, s.labels) {
-				here = append(here, s.candidate(r))
+		for _, i := range q.local[r.ID] {
+			if b.takes(r, i.labels) {
+				here = append(here, i.candidate(r))
 			}
 		}
-		for _, i := range f.remote {
+		for _, i := range f.Remote {
 			if i.RunnerID == r.ID && b.takes(r, i.Labels) {
 				all = append(all, work.Candidate{RunnerID: r.ID, Runner: r.Name, InstanceID: i.ID, Instance: i.Name,
 					Disabled: r.IsDisabled, Online: true, Draining: i.Draining, Free: 1, Engines: i.Engines})
@@ -190,15 +161,31 @@ func (q *queue) runnersReason(f *fleet, b *bucket, runners []catalog.Runner) (wo
 		}
 	}
 	eligible, wait := work.Eligible(need, append(all, here...))
-	if hosted, ok := q.c.hostedReason(runners, wait); ok && !b.task {
+	if hosted, ok := q.hostedReason(runners, wait); ok && !b.task {
 		return hosted, true
 	}
 	if len(eligible) == 0 {
 		return wait, true
 	}
 	_, wait = work.Eligible(need, here)
-	if hosted, ok := q.c.hostedReason(runners, wait); ok && !b.task {
+	if hosted, ok := q.hostedReason(runners, wait); ok && !b.task {
 		return hosted, true
 	}
 	return wait, wait.Code == work.WaitBusy || wait.Code == work.WaitRunnerFull
+}
+
+// hostedReason says why Jobs wait for Instances of some Runners, where one of them is hosted and knows.
+func (q *Queue) hostedReason(runners []catalog.Runner, usual work.Wait) (work.Wait, bool) {
+	if !slices.Contains([]work.WaitCode{work.WaitNoInstance, work.WaitBusy, work.WaitDraining}, usual.Code) {
+		return usual, false
+	}
+	for _, r := range runners {
+		if r.Hosting == nil {
+			continue
+		}
+		if w, ok := q.host.Hosted(r.ID); ok {
+			return work.Wait{Code: cmp.Or(w.Code, usual.Code), Text: w.Text}, true
+		}
+	}
+	return usual, false
 }

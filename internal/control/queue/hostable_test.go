@@ -1,4 +1,4 @@
-package control
+package queue
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
-	"legwork/internal/control/hosting"
 	"legwork/internal/work"
 )
 
@@ -16,13 +15,13 @@ import (
 // another behind it.
 func TestHostableIsBoundedByPlaces(t *testing.T) {
 	const jobs = 5000
-	q := newQueue(&Control{limits: Limits{OfferTime: time.Minute}})
+	q := New(nil, nil, time.Minute)
 	hosts := func(id string) catalog.Runner {
 		return catalog.Runner{Identity: catalog.Identity{ID: id, OrganizationID: "o"}, RunnerSpec: catalog.RunnerSpec{Name: id, IsAssignedToAllModules: true,
 			Hosting: &catalog.Hosting{Launcher: catalog.LaunchProcess, Max: 3, JobsPerInstance: 2}}}
 	}
 	a, b := hosts("a"), hosts("b")
-	q.fleets["o"] = &fleet{runners: map[string]catalog.Runner{"a": a, "b": b}, rights: catalog.RightsOf("o", nil)}
+	q.fleets["o"] = &Fleet{Runners: map[string]catalog.Runner{"a": a, "b": b}, Rights: catalog.RightsOf("o", nil)}
 	line := func(runner string, from int) {
 		bucket := &bucket{key: runner, org: "o", runnerID: runner, need: work.Need{Engine: catalog.Script}}
 		q.buckets[runner] = bucket
@@ -35,7 +34,7 @@ func TestHostableIsBoundedByPlaces(t *testing.T) {
 	line("a", 0)
 	line("b", jobs)
 	began := time.Now()
-	got := q.hostable(began)
+	got := q.Hostable(began)
 	t.Logf("%d of %d in %s", len(got), 2*jobs, time.Since(began))
 	of := map[string]int{}
 	for _, w := range got {
@@ -44,7 +43,7 @@ func TestHostableIsBoundedByPlaces(t *testing.T) {
 	if want := 3*2 + placesSpare; of["a"] != want || of["b"] != want {
 		t.Errorf("they are %v, not %d each", of, want)
 	}
-	if !slices.IsSortedFunc(got, func(a, b hosting.Waiter) int { return strings.Compare(a.JobID, b.JobID) }) {
+	if !slices.IsSortedFunc(got, func(a, b Waiter) int { return strings.Compare(a.JobID, b.JobID) }) {
 		t.Error("they are not in the order of their ranks")
 	}
 	if len(got) == 0 || got[0].JobID != "000000" {
