@@ -65,31 +65,6 @@ func TestOneJobAtATimePerModule(t *testing.T) {
 	}
 }
 
-// TestJobsOfAModuleAreOfferedInOrder: a later Job of a Module is not offered beside the first, whose claim it could forestall.
-func TestJobsOfAModuleAreOfferedInOrder(t *testing.T) {
-	s := newWorld(t).serve(Limits{})
-	r := s.runner(s.owner(), catalog.RunnerSpec{})
-	s.declare(s.owner(), chainText)
-	f := s.fake(r, "a")
-	f.hello.Capacity = 5
-	f.online(s)
-	plan := s.submit("prod/net/base", work.Plan)
-	offered := expect[*wire.Offer](f)
-	destroy := s.submit("prod/net/base", work.Destroy)
-	for round := range 2 {
-		s.c.queue.Pass(context.Background(), time.Now())
-		s.c.queue.Pass(context.Background(), time.Now().Add(time.Duration(round+1)*2*s.c.limits.OfferTime)) // nobody answered
-		if offered = expect[*wire.Offer](f); offered.Job != plan.ID {
-			t.Fatalf("offered: %+v", offered)
-		}
-	}
-	f.send(&wire.Accept{Ref: offered.Ref})
-	if step := expect[*wire.RunStep](f); step.Job != plan.ID {
-		t.Fatalf("got: %+v", step.Ref)
-	}
-	eventually(t, "the second waits", func() bool { return s.job(destroy.ID).Wait.Code == work.WaitModuleBusy })
-}
-
 func TestReasonsToWait(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
 	r := s.runner(s.owner(), catalog.RunnerSpec{})
@@ -113,22 +88,6 @@ func TestReasonsToWait(t *testing.T) {
 	_, err := s.c.UpdateRunner(context.Background(), s.owner(), "edge", catalog.RunnerSpec{Name: "edge"})
 	s.must(err)
 	wait(other, work.WaitNoAssignment)
-}
-
-func TestOfferThatNobodyAnswersIsMadeAgain(t *testing.T) {
-	s := newWorld(t).serve(Limits{})
-	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
-	s.scripts(s.owner(), 1)
-	deaf, f := s.fake(r, "deaf").online(s), s.fake(r, "a").online(s)
-	s.submit("prod/net/m0", work.Run)
-	for round := range 3 {
-		expect[*wire.Offer](deaf)
-		expect[*wire.Offer](f)
-		s.c.queue.Pass(context.Background(), time.Now().Add(time.Duration(round+1)*2*s.c.limits.OfferTime))
-		expect[*wire.Withdrawn](deaf)
-		expect[*wire.Withdrawn](f)
-	}
-	f.take()
 }
 
 // TestOffersLapseByThemselves: nothing happens, and yet the queue looks at what nobody answers.
@@ -203,28 +162,6 @@ func TestMaxParallelJobsOfTheRunnerBoundsItsInstances(t *testing.T) {
 	eventually(t, "the second waits", func() bool { return s.job(second.ID).Wait.Code == work.WaitRunnerFull })
 }
 
-func TestLabelsChooseTheRunner(t *testing.T) {
-	s := newWorld(t).serve(Limits{})
-	wrong := s.runner(s.owner(), catalog.RunnerSpec{Name: "wrong", Labels: map[string]string{"zone": "east"}})
-	right := s.runner(s.owner(), catalog.RunnerSpec{Name: "right", Labels: map[string]string{"zone": "west", "size": "big"}})
-	s.declare(s.owner(), `
-{kind: Stack, name: prod}
----
-{kind: Namespace, stack: prod, name: net}
----
-{kind: Module, stack: prod, namespace: net, name: m0, engine: script, runner_labels: {zone: west}, script: {run: 'true'}}
-`)
-	other := s.fake(wrong, "a").online(s)
-	f := s.fake(right, "b").online(s)
-	s.submit("prod/net/m0", work.Run)
-	f.take()
-	select {
-	case m := <-other.in:
-		t.Fatalf("the wrong one got %T", m)
-	default:
-	}
-}
-
 func TestJobOutOfTheStoreIsFoundWithoutAHint(t *testing.T) {
 	w := newWorld(t)
 	s := w.serve(Limits{})
@@ -271,27 +208,6 @@ func TestResyncReadsEveryPage(t *testing.T) {
 	w.must(s.c.queue.Resync(context.Background()))
 	if got := s.c.queue.Size(); got != n {
 		t.Fatalf("%d of %d jobs were found", got, n)
-	}
-}
-
-func TestResyncForgetsWhatIsNotQueued(t *testing.T) {
-	w := newWorld(t)
-	s := w.serve(Limits{})
-	s.runner(s.owner(), catalog.RunnerSpec{})
-	s.scripts(s.owner(), 2)
-	j := s.submit("prod/net/m0", work.Run)
-	s.submit("prod/net/m1", work.Run)
-	w.must(w.store.Update(context.Background(), func(tx *store.Tx) error {
-		j, err := tx.JobForUpdate(j.OrganizationID, j.ID)
-		if err == nil {
-			_, _, err = s.c.move(tx, j, work.CancelRequested{Mode: work.Kill})
-		}
-		return err
-	}))
-	s.c.queue.Tick(context.Background(), time.Now().Add(time.Hour))
-	w.must(s.c.queue.Resync(context.Background()))
-	if n := s.c.queue.Size(); n != 1 {
-		t.Fatalf("%d jobs wait", n)
 	}
 }
 

@@ -364,48 +364,6 @@ func TestFirstOfThreeGetsItTheRestIsTold(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedCountsWhatItAskedFor: several Jobs of one pass go to those that have the least with the Offers of that pass, and then to
-// who is idle for longest.
-func TestLeastLoadedCountsWhatItAskedFor(t *testing.T) {
-	s := newWorld(t).serve(Limits{OfferTime: time.Hour})
-	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true, Selection: catalog.LeastLoaded})
-	s.scripts(s.owner(), 7)
-	var three []*fake
-	_, err := s.c.SetMaintenance(context.Background(), s.owner(), true, "")
-	s.must(err) // nothing is dispatched before all wait
-	for _, name := range []string{"a", "b", "c"} {
-		f := s.fake(r, name)
-		f.hello.Capacity = 5
-		three = append(three, f.online(s))
-	}
-	for i := range 7 {
-		s.submit(fmt.Sprintf("prod/net/m%d", i), work.Run)
-	}
-	_, err = s.c.SetMaintenance(context.Background(), s.owner(), false, "")
-	s.must(err)
-	for i, f := range three {
-		for range []int{3, 2, 2}[i] { // a is idle for longest
-			expect[*wire.Offer](f)
-		}
-	}
-	if n := int(s.c.queue.Offers()); n != 7 {
-		t.Fatalf("%d offers for 7 jobs", n)
-	}
-}
-
-func TestPinnedIsAskedAlone(t *testing.T) {
-	s := newWorld(t).serve(Limits{})
-	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
-	s.declare(s.owner(), stackText+"---\n{kind: Module, stack: prod, namespace: net, name: m0, runner_instance_name: b, script: {run: 'true'}}\n")
-	s.fake(r, "a").online(s)
-	b := s.fake(r, "b").online(s)
-	s.submit("prod/net/m0", work.Run)
-	b.take()
-	if n := s.c.queue.Offers(); n != 1 {
-		t.Fatalf("%d instances were asked", n)
-	}
-}
-
 // TestOfferedByWhoHasTheInstance: a Job that is queued here runs at the only Instance, which is connected to another Server.
 func TestOfferedByWhoHasTheInstance(t *testing.T) {
 	w := newWorld(t)

@@ -174,7 +174,7 @@ func (c *Control) runnerFor(tx *store.Tx, m catalog.Module) (string, error) {
 		ok, err := isAssigned(tx, r, m)
 		if err == nil && !ok {
 			err = fault.New(fault.Conflict, notAssigned, "runner %s is not assigned to module %s", r.Name, m.Path()).
-				WithHint("%s", howToAssign(r.Name, m.Path()))
+				WithHint("%s", catalog.HowToAssign(r.Name, m.Path()))
 		}
 		return r.ID, err
 	}
@@ -225,14 +225,12 @@ func suiting(tx *store.Tx, m catalog.Module, runners []catalog.Runner) (suits []
 // notAssigned is the code of a Module that no Runner may take.
 const notAssigned = "module_not_assigned"
 
-func howToAssign(runner, module string) string { return catalog.HowToAssign(runner, module) }
-
 func noRunner(m catalog.Module) error {
 	f := fault.New(fault.Conflict, notAssigned, "module %s names no runner, and none is assigned to it", m.Path())
 	if len(m.RunnerLabels) > 0 {
 		f = fault.New(fault.Conflict, notAssigned, "no runner with the labels %s is assigned to module %s", catalog.LabelText(m.RunnerLabels), m.Path())
 	}
-	return f.WithHint("%s", howToAssign("RUNNER", m.Path()))
+	return f.WithHint("%s", catalog.HowToAssign("RUNNER", m.Path()))
 }
 
 // namedMost bounds the Runners that a sentence names.
@@ -267,11 +265,11 @@ func (c *Control) nameRunners(tx *store.Tx, m catalog.Module, refusal *fault.Fau
 func whichWouldSuit(m catalog.Module, names []string) string {
 	switch {
 	case len(names) > 0:
-		return fmt.Sprintf("these would suit: %s; %s", someNames(names), howToAssign(names[0], m.Path()))
+		return fmt.Sprintf("these would suit: %s; %s", someNames(names), catalog.HowToAssign(names[0], m.Path()))
 	case len(m.RunnerLabels) > 0:
-		return fmt.Sprintf("no runner has these labels: give them to one, then %s", howToAssign("RUNNER", m.Path()))
+		return fmt.Sprintf("no runner has these labels: give them to one, then %s", catalog.HowToAssign("RUNNER", m.Path()))
 	}
-	return "make one: legwork runner create NAME; then " + howToAssign("NAME", m.Path())
+	return "make one: legwork runner create NAME; then " + catalog.HowToAssign("NAME", m.Path())
 }
 
 // someNames lists names, the first few of many.

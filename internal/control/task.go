@@ -43,7 +43,7 @@ func (t tasks) Assigned(tx *store.Tx, r catalog.Runner, stackID, stack string) e
 	if err != nil || ok {
 		return err
 	}
-	return fault.New(fault.Conflict, notAssigned, "runner %s is not assigned to the whole of stack %s", r.Name, stack).WithHint("%s", howToAssign(r.Name, stack))
+	return fault.New(fault.Conflict, notAssigned, "runner %s is not assigned to the whole of stack %s", r.Name, stack).WithHint("%s", catalog.HowToAssign(r.Name, stack))
 }
 
 // Submit runs a transaction that may queue Jobs, which get the limits of the Server, and has them dispatched after it.
