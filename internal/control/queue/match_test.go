@@ -237,9 +237,7 @@ func TestDrainingInstanceIsNotAsked(t *testing.T) {
 	a.Tell(false)
 	a.Correct(true, n)
 	w.pass(0)
-	if got := a.got(); len(got) != 3 || got[0] != "drain {Resume:true Leave:false}" {
-		t.Fatalf("it goes on, and was told since: %q", got)
-	}
+	is(t, "it goes on, and was told since", a.got(), "drain {Resume:true Leave:false}", "offer "+first, "offer "+second)
 	a.Correct(true, a.Tellings())
 	if !a.State().Told || !a.Leave() || a.Leave() {
 		t.Errorf("it is told, and leaves once: %+v", a.State())
