@@ -96,17 +96,25 @@
     e.detail.shouldSwap = Boolean(fits);
     e.detail.isError = !fits;
   });
-  on("htmx:responseError", (e) => {
+  const refused = (e) => {
     const said = one(".note-box.bad", pageOf(e.detail.xhr));
     if (said) trouble(e, ...all("p", said).map((p) => p.textContent));
     else trouble(e, "The Server answered with status " + e.detail.xhr.status + ".", "Try again in a moment.");
-  });
+  };
   const noAnswer = (e) => {
     const changes = e.detail.requestConfig && e.detail.requestConfig.verb !== "get";
     trouble(e, "The Server did not answer.", changes ? "Whether it was done is not known: look before you try again." : "Try again in a moment.");
   };
-  on("htmx:sendError", noAnswer);
-  on("htmx:timeout", noAnswer);
+  const failures = { "htmx:responseError": refused, "htmx:sendError": noAnswer, "htmx:timeout": noAnswer };
+  for (const name in failures) on(name, failures[name]);
+  // Whoever asked may be replaced by what is live before the answer is there: then what failed is told to nobody but itself.
+  const watched = new WeakSet();
+  on("htmx:beforeRequest", (e) => {
+    const asks = e.target;
+    if (watched.has(asks)) return;
+    watched.add(asks);
+    for (const name in failures) on(name, (failure) => { if (!asks.isConnected) failures[name](failure); }, asks);
+  });
   on("htmx:beforeRequest", (e) => { if (inSheet(e.target)) all("[data-trouble]", sheet()).forEach((old) => old.remove()); });
   function trouble(e, sentence, hint) {
     const form = inSheet(e.detail.target) && sheet().open && (one("form", sheet()) || one("#sheet-body", sheet()));
@@ -130,17 +138,20 @@
 
   // What is shown once is not lost by a key.
   document.addEventListener("cancel", (e) => { if (e.target === sheet() && one("[data-once]", sheet())) e.preventDefault(); }, true);
-  // What stands in a closed sheet is over, and the stream that it follows.
-  document.addEventListener("close", (e) => { if (e.target === sheet()) htmx.swap(sheet(), "", { swapStyle: "innerHTML" }); }, true);
+  // What stands in a closed sheet is over, and the stream that it follows. The event comes when the browser draws: another may be open by then.
+  document.addEventListener("close", (e) => { if (e.target === sheet() && !sheet().open) htmx.swap(sheet(), "", { swapStyle: "innerHTML" }); }, true);
 
   // ---- theme: system, light, dark ----
+  let choosing = new AbortController();
   on("submit", (e) => {
     const form = e.target.closest("form[data-theme-form]");
     if (!form) return;
     e.preventDefault();
     const button = one("button", form);
     const next = button.value;
-    fetch(form.action, { method: "POST", body: new URLSearchParams({ theme: next }), headers: { "HX-Request": "true" } });
+    choosing.abort(); // or the answer to an earlier choice may come last
+    choosing = new AbortController();
+    fetch(form.action, { method: "POST", body: new URLSearchParams({ theme: next }), headers: { "HX-Request": "true" }, keepalive: true, signal: choosing.signal }).catch(() => {});
     if (next) document.documentElement.dataset.theme = next; else delete document.documentElement.dataset.theme;
     const order = ["", "light", "dark"];
     button.value = order[(order.indexOf(next) + 1) % 3];
