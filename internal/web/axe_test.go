@@ -51,6 +51,9 @@ func TestBrowserAccessibility(t *testing.T) {
 		}
 		b.do(chromedp.EmulateViewport(looks[0].width, 900))
 		b.open(p.filled(world))
+		if eval[bool](b, `!!document.querySelector("#live-state")`) {
+			b.isLive()
+		}
 		for _, look := range looks {
 			b.do(chromedp.EmulateViewport(look.width, 900), chromedp.Evaluate(fmt.Sprintf("document.documentElement.dataset.theme = %q", look.theme), nil))
 			for _, problem := range b.axe(t) {

@@ -100,14 +100,14 @@ func fillEverything(t *testing.T, w *apitest.World) map[string]string {
 	fillRunner(w, world)
 	fillSamples(w)
 	fillSecrets(w, world)
-	submit := func(word, module string, a work.Action, until ...work.Status) {
+	submit := func(word, module string, a work.Action, until work.Status) {
 		j, err := w.Client.SubmitJob(ctx, api.JobRequest{Module: module, Action: a})
 		w.Must(err)
 		world[word] = strconv.FormatInt(j.Number, 10)
 		eventually(t, word, func() bool {
 			j, err := w.Client.Job(ctx, world[word])
 			w.Must(err)
-			return j.Status == until[0]
+			return j.Status == until && j.Wait.Code != work.WaitDispatch
 		})
 	}
 	submit("failed", "shop/network/gateway", work.Apply, work.Failed)

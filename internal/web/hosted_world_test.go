@@ -71,7 +71,6 @@ func fillHosted(t *testing.T, w *apitest.World, world map[string]string) {
 	eventually(t, "an Instance is waited for", func() bool {
 		j, err := w.Control.Job(ctx, owner(w), j.ID)
 		w.Must(err)
-		i := j.Current()
-		return i < len(j.Steps) && j.Steps[i].Kind == work.StepOnline
+		return runs(j, work.StepOnline)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -23,12 +24,12 @@ const hostile = `<script>alert(1)</script>"'&` + "\x1b]8;;javascript:alert(1)\x1
 func planned(t *testing.T) *apitest.World {
 	t.Helper()
 	w := start(t)
-	plan := 0
+	var planned atomic.Int64
 	w.Runner("edge-1", func(s *apitest.StepRun) work.StepResult {
 		if s.Kind != work.StepPlan {
 			return work.StepResult{}
 		}
-		plan++
+		plan := planned.Add(1)
 		changes, err := json.Marshal([]work.ResourceChange{
 			{Address: "a.key", Type: "key", Actions: []string{"update"}, Before: map[string]any{"secret": "(sensitive)", "size": 1}, After: map[string]any{"secret": "(sensitive)", "size": 2}},
 			{Address: "a.evil" + hostile, Type: hostile, Actions: []string{"create"}, After: map[string]any{hostile: hostile, "many": []any{hostile, 1}}},
@@ -220,7 +221,7 @@ func TestBrowserApproves(t *testing.T) {
 	b := newTab(t, w)
 	b.expected = "/-/live"
 	b.logInWithToken(w.Token)
-	b.press("g", "j")
+	b.quickly("g", "j")
 	b.see("#jobs")
 	b.isLive()
 	b.do(chromedp.Evaluate(`(() => { const s = document.querySelector("#by-action"); s.value = "apply"; s.dispatchEvent(new Event("change", {bubbles: true})); })()`, nil))
@@ -236,6 +237,7 @@ func TestBrowserApproves(t *testing.T) {
 	b.until(`document.querySelector(".plan-item").open`)
 	b.do(chromedp.Evaluate(`document.querySelector("#plan-part").dataset.before = "1"`, nil))
 	w.HTTP.CloseClientConnections()
+	w.Client = w.ClientWith(w.Token)                                // the one before may learn too late that its connection is none
 	b.until(`!document.querySelector("#plan-part").dataset.before`) // the stream began anew, with everything
 	b.isLive()
 	if got := eval[string](b, `document.querySelector(".plan-item").open + " " + document.activeElement.id`); got != "true resource-0-name" {

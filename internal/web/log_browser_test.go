@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,11 @@ const visibleLines = `(() => { const box = document.querySelector("#log-view").g
 // sees waits for a line to be on the screen, with all of its neighbours there.
 func (b *tab) sees(line int) {
 	b.t.Helper()
-	b.until(fmt.Sprintf(`(() => { const seen = %s; return seen.includes(%d) && seen.every((n, i) => !i || n === seen[i - 1] + 1) })()`, visibleLines, line))
+	b.until(lineSeen(line))
+}
+
+func lineSeen(line int) string {
+	return fmt.Sprintf(`(() => { const seen = %s; return seen.includes(%d) && seen.every((n, i) => !i || n === seen[i - 1] + 1) })()`, visibleLines, line)
 }
 
 // A log of a million lines stays usable: any line is there in a moment, and only what is on the screen is in the page.
@@ -44,17 +49,12 @@ func TestBrowserLogOfAMillionLines(t *testing.T) {
 	}
 	b := newTab(t, w)
 	b.logInWithToken(w.Token)
+	within := b.timed()
 	quick := func(what string, line int) {
 		t.Helper()
-		begun := time.Now()
-		b.sees(line)
-		took := time.Since(begun)
-		t.Logf("%s: %s", what, took.Round(time.Millisecond))
+		within(what, lineSeen(line))
 		if n := eval[int](b, `document.querySelectorAll(".ll").length`); n > 200 {
 			t.Errorf("%s: %d lines are in the page", what, n)
-		}
-		if took > patience*3*time.Second { // of a busy machine; a moment otherwise
-			t.Errorf("%s took %s", what, took)
 		}
 	}
 	b.open(fmt.Sprintf("/jobs/%d", j.Number))
@@ -100,6 +100,7 @@ func TestBrowserLogOfAMillionLines(t *testing.T) {
 func TestBrowserLogIsLive(t *testing.T) {
 	w := start(t)
 	lines := make(chan string)
+	over := sync.OnceFunc(func() { close(lines) })
 	moduleOf(w, func(s *apitest.StepRun) work.StepResult {
 		if s.Kind == work.StepRun {
 			for text := range lines {
@@ -108,18 +109,16 @@ func TestBrowserLogIsLive(t *testing.T) {
 		}
 		return work.StepResult{}
 	})
+	t.Cleanup(over)
 	j := submitRun(w)
 	b := newTab(t, w)
 	b.logInWithToken(w.Token)
 	b.open(fmt.Sprintf("/jobs/%d", j.Number))
 	b.isLive()
+	within := b.timed()
 	for i := 1; i <= 3; i++ {
 		lines <- fmt.Sprintf("\x1b[1;31mline %d\x1b[0m", i)
-		begun := time.Now()
-		b.until(fmt.Sprintf(`document.querySelector("#L%d .term-fg31.term-fg1")?.innerText === "line %d"`, i, i))
-		if took := time.Since(begun); took > patience*time.Second {
-			t.Errorf("line %d took %s", i, took)
-		}
+		within("a line", fmt.Sprintf(`document.querySelector("#L%d .term-fg31.term-fg1")?.innerText === "line %d"`, i, i))
 	}
 	lines <- strings.Repeat("more\n", 500) + "the last"
 	b.sees(504)
@@ -147,7 +146,7 @@ func TestBrowserLogIsLive(t *testing.T) {
 	b.until(`location.hash.startsWith("#L") && document.querySelector(".ll.picked")`)
 	b.press("t")
 	b.until(`/^\d+:\d\d\.\d{3}$/.test(document.querySelector(".ll .t").innerText)`)
-	close(lines)
+	over()
 	b.until(`document.querySelector(".lh .lstate.good")`)
 	b.until(`document.querySelector("#log-follow").hidden`)
 	b.clean()

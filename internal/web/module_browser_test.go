@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -55,14 +54,7 @@ func TestBrowserGraph(t *testing.T) {
 		t.Errorf("keys do nothing: %q, %q, %q", before, larger, moved)
 	}
 
-	within := func(what, expression string) {
-		t.Helper()
-		begun := time.Now()
-		b.until(expression)
-		if took := time.Since(begun); took > patience*time.Second {
-			t.Errorf("%s took %s", what, took)
-		}
-	}
+	within := b.timed()
 	_, err = w.Client.SubmitJob(ctx, api.JobRequest{Module: "prod/net/base", Action: work.Run})
 	w.Must(err)
 	within("waiting", fmt.Sprintf(`document.querySelector(%q).textContent.includes("Waiting")`, base))

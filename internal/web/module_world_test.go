@@ -112,10 +112,12 @@ func fillStacks(t *testing.T, w *apitest.World) {
 	w.Must(err)
 	_, err = w.Client.SubmitJob(ctx, api.JobRequest{Module: "prod/network/vpc", Action: work.Destroy})
 	w.Must(err)
-	eventually(t, "a Job waits for another", func() bool {
-		jobs, err := w.Client.Jobs(ctx, api.JobQuery{Statuses: []work.Status{work.Queued}})
+	eventually(t, "two Jobs run and one waits for its Module", func() bool {
+		queued, err := w.Client.Jobs(ctx, api.JobQuery{Statuses: []work.Status{work.Queued}})
 		w.Must(err)
-		return len(jobs.Items) == 1 && jobs.Items[0].Wait.Code == work.WaitModuleBusy
+		running, err := w.Client.Jobs(ctx, api.JobQuery{Statuses: []work.Status{work.Running}})
+		w.Must(err)
+		return len(running.Items) == 2 && len(queued.Items) == 1 && queued.Items[0].Wait.Code == work.WaitModuleBusy
 	})
 }
 

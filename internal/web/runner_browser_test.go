@@ -23,7 +23,7 @@ func evaluate(script string) chromedp.Action { return chromedp.Evaluate(script, 
 // slowly is until for what takes as long as it takes until a Runner that was killed is missed.
 func (b *tab) slowly(expression string) {
 	b.t.Helper()
-	deadline := time.Now().Add(100 * time.Second)
+	deadline := time.Now().Add(3 * apitest.Patience)
 	for !eval[bool](b, "!!("+expression+")") {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("not true in time: %s\non the page:\n%s", expression, eval[string](b, "document.body.innerText"))

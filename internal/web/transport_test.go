@@ -75,7 +75,7 @@ func TestSlowBody(t *testing.T) {
 	c, err := net.Dial("tcp", strings.TrimPrefix(w.URL, "http://"))
 	w.Must(err)
 	defer c.Close()
-	w.Must(c.SetDeadline(time.Now().Add(10 * time.Second)))
+	w.Must(c.SetDeadline(time.Now().Add(apitest.Patience)))
 	_, err = io.WriteString(c, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nname=")
 	w.Must(err)
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -54,7 +54,7 @@ func newVisitor(t *testing.T, w *apitest.World) *visitor {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &visitor{t: t, url: w.URL, client: &http.Client{Jar: jar, Transport: transport, Timeout: 30 * time.Second}}
+	return &visitor{t: t, url: w.URL, client: &http.Client{Jar: jar, Transport: transport, Timeout: apitest.Patience}}
 }
 
 // get gives the status and the text of a page, after any redirect.
@@ -131,6 +131,11 @@ func fill(t *testing.T, w *apitest.World) {
 	create(catalog.RunnerSpec{Name: "lab", Description: "Not started yet"})
 	w.Apply(manifest)
 	leaving.Leave()
+	eventually(t, "edge-2 has left", func() bool {
+		instances, err := w.Client.Instances(ctx, "edge-2")
+		w.Must(err)
+		return len(instances) == 1 && !instances[0].Connected
+	})
 	instances, err := w.Client.Instances(ctx, "cloud-us")
 	w.Must(err)
 	w.Must(w.Control.SetDraining(ctx, owner(w), instances[0].ID, true))
@@ -150,11 +155,20 @@ func fill(t *testing.T, w *apitest.World) {
 		}
 		return n
 	}
-	eventually(t, "jobs run", func() bool { return count(func(j *work.Job) bool { return j.Status == work.Running }) == 4 })
-	// Only now: a second request while the first is queued would replace it.
+	// Only what goes on now is as it stays, and a second request while the first is queued would replace it.
+	eventually(t, "two jobs are over and the others run", func() bool {
+		open := count(func(j *work.Job) bool { return !j.Status.Terminal() })
+		return open == 4 && count(func(j *work.Job) bool { return runs(j, work.StepRun) }) == 4
+	})
 	_, err = w.Client.SubmitJob(ctx, api.JobRequest{Module: "prod/network/firewall", Action: work.Run})
 	w.Must(err)
 	eventually(t, "a job waits for its module", func() bool { return count(func(j *work.Job) bool { return j.Wait.Code == work.WaitModuleBusy }) == 1 })
+}
+
+// runs tells whether a Step of that kind of a Job is under way.
+func runs(j *work.Job, kind work.StepKind) bool {
+	i := j.Current()
+	return i < len(j.Steps) && j.Steps[i].Kind == kind && j.Steps[i].Status == work.StepRunning
 }
 
 // past adds Jobs of the last hours.

@@ -2,7 +2,9 @@ package apitest
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,6 +62,7 @@ type Runner struct {
 	specs   map[string]*work.Spec
 	begun   map[wire.Ref]int // the Steps of an Attempt that were begun
 	cancels map[string]context.CancelFunc
+	held    map[string]wire.Ref // Attempts, by Job
 	working sync.WaitGroup
 }
 
@@ -87,20 +90,44 @@ func (w *World) Connect(made api.CreatedRunner, behavior Behavior) *Runner {
 		OrganizationID: made.OrganizationID, RunnerID: made.ID, Instance: hello.Instance})
 	w.Must(err)
 	w.Must(conn.Send(hello))
-	_, err = conn.Receive(ctx)
+	m, err := conn.Receive(ctx)
 	w.Must(err)
-	r := &Runner{Created: made, world: w, conn: conn, behavior: behavior, specs: map[string]*work.Spec{}, begun: map[wire.Ref]int{}, cancels: map[string]context.CancelFunc{}}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	welcome, ok := m.(*wire.Welcome)
+	if !ok {
+		w.T.Fatalf("instead of a welcome: %#v", m)
+	}
+	r := &Runner{Created: made, world: w, conn: conn, behavior: behavior, specs: map[string]*work.Spec{}, begun: map[wire.Ref]int{}, cancels: map[string]context.CancelFunc{},
+		held: map[string]wire.Ref{}}
+	over := make(chan struct{})
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		defer close(over)
 		r.listen()
-	}()
+	})
+	parts.Go(func() { r.beat(welcome.Heartbeat/3, over) })
 	w.T.Cleanup(func() {
 		conn.Close(wire.CloseNormal, "")
-		<-done
+		parts.Wait()
 		r.working.Wait()
 	})
 	return r
+}
+
+// beat says that the Instance lives, and what it has, until the Session is over.
+func (r *Runner) beat(every time.Duration, over <-chan struct{}) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+		r.mu.Lock()
+		m := &wire.Heartbeat{Working: slices.Collect(maps.Values(r.held))}
+		r.mu.Unlock()
+		_ = r.conn.Send(m) // listen sees a connection that ended
+	}
 }
 
 // Leave ends the Session.
@@ -118,6 +145,12 @@ func (r *Runner) listen() {
 			_ = r.conn.Send(&wire.Accept{Ref: m.Ref}) // the next Receive says why not
 		case *wire.RunStep:
 			r.begin(m)
+		case *wire.Drop:
+			r.mu.Lock()
+			if r.held[m.Job] == m.Ref {
+				delete(r.held, m.Job)
+			}
+			r.mu.Unlock()
 		case *wire.Cancel:
 			r.mu.Lock()
 			if cancel := r.cancels[m.Job]; cancel != nil {
@@ -144,7 +177,7 @@ func (r *Runner) begin(m *wire.RunStep) {
 		cancel()
 		return
 	}
-	r.begun[m.Ref] = m.Step + 1
+	r.begun[m.Ref], r.held[m.Job] = m.Step+1, m.Ref
 	if m.Spec != nil {
 		r.specs[m.Job] = m.Spec
 	}
