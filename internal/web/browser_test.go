@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -113,11 +114,12 @@ func (b *tab) until(expression string) {
 		if holds {
 			return
 		}
-		if err != nil && !strings.Contains(err.Error(), "navigated") && !strings.Contains(err.Error(), "context") { // the page is just being replaced
+		var thrown *runtime.ExceptionDetails                                                                                                    // what it speaks of is not there yet
+		if err != nil && !errors.As(err, &thrown) && !strings.Contains(err.Error(), "navigated") && !strings.Contains(err.Error(), "context") { // the page is just being replaced
 			b.t.Fatalf("%s: %v", expression, err)
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("not true in time: %s\non the page:\n%s", expression, eval[string](b, "document.body.innerText"))
+			b.t.Fatalf("not true in time: %s (%v)\non the page:\n%s", expression, err, eval[string](b, "document.body.innerText"))
 		}
 		<-time.After(20 * time.Millisecond)
 	}
@@ -328,6 +330,7 @@ func TestBrowserKeyboard(t *testing.T) {
 	b.until(`document.querySelectorAll("#runners tr").length === 3 && document.querySelector('[aria-expanded="true"]')`)
 	b.quickly("g", "u")
 	b.see(`a[href="/users/new"]`)
+	b.isLive() // and so the scripts are there
 	b.do(chromedp.Evaluate(`document.querySelector('a[href="/users/new"]').focus()`, nil))
 	b.press("Enter")
 	b.see("dialog[open] #f-name")
