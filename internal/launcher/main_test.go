@@ -285,9 +285,9 @@ func TestOldTidy(t *testing.T) {
 
 func TestUnitName(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	name := UnitName(strings.Repeat("r", 63), at)
-	if len(name) != 57 || !Entered(name).Equal(at) || UnitName("r", at) == UnitName("r", at) {
-		t.Errorf("%s, entered at %s", name, Entered(name))
+	name, other := UnitName(strings.Repeat("r", 63), at), UnitName(strings.Repeat("r", 63), at)
+	if len(name) != 57 || !Entered(name).Equal(at) || name == other {
+		t.Errorf("%s and %s, entered at %s", name, other, Entered(name))
 	}
 	for _, other := range []string{"", "cloud", "cloud-1f2e3d4c", "cloud-zzzzzzzz1f2e3d4c", "cloud-+1f2e3d41f2e3d4c"} {
 		if at := Entered(other); !at.IsZero() {
