@@ -137,7 +137,7 @@ func notLaunched(tx *store.Tx, r catalog.Runner) error {
 	}
 	hint := "take them down first, with all that was made for them: legwork runner remove %s"
 	if len(open) > 0 {
-		return fault.New(fault.Conflict, "runner_launched", "%d instances that were launched for runner %s may be there", len(open), r.Name).WithHint(hint, r.Name)
+		return fault.New(fault.Conflict, "runner_launched", "instances that were launched for runner %s may be there: %d", r.Name, len(open)).WithHint(hint, r.Name)
 	}
 	state, err := tx.Hosting(r.OrganizationID, r.ID)
 	if err == nil && !state.DeployedAt.IsZero() && state.RemoveJob == "" {

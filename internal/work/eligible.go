@@ -96,7 +96,7 @@ func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
 		if len(passed) == 0 {
 			text := fmt.Sprintf(b.text, b.arg(n))
 			if b.code == WaitEngineMissing {
-				text += ": " + getEngine(n.Engine, left)
+				text += ": " + getEngine(n, left)
 			}
 			return nil, Wait{b.code, text}
 		}
@@ -105,22 +105,33 @@ func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
 	return left, Wait{}
 }
 
-// programs names what an engine needs on a host.
-var programs = map[catalog.Engine]string{catalog.OpenTofu: "tofu", catalog.Terraform: "terraform", catalog.Script: "bash"}
+// programs names what an engine needs on a host. Of the others that a Job may want, one stands here only if it is a program, too.
+var programs = map[catalog.Engine]string{
+	catalog.OpenTofu: "tofu", catalog.Terraform: "terraform", catalog.Pulumi: "pulumi", catalog.Script: "bash", "ansible": "ansible",
+}
 
-// getEngine says what to do about an engine that no host has.
-func getEngine(engine catalog.Engine, hosts []Candidate) string {
-	text := fmt.Sprintf("install %s there, or name its folder in Engine.AdditionalBinaryPaths", cmp.Or(programs[engine], string(engine)))
+// getEngine says what to do about an engine that no host has. A Job keeps the engine that its Module had when it was queued.
+func getEngine(n Need, hosts []Candidate) string {
+	program := programs[n.Engine]
+	switch {
+	case n.Engine == "launcher":
+		return "set Runner.launcher to true in the settings of " + runnerOf(n) + ", on its host, and start it again"
+	case program == "":
+		return "it is part of legwork: its Runner is older, or its settings leave it out"
+	}
+	text := "install " + program + " there, or name its folder in Engine.AdditionalBinaryPaths"
 	there := map[string]bool{}
-	for _, h := range hosts {
-		for name := range h.Engines {
-			there[name] = true
+	for _, engine := range catalog.Engines {
+		for _, h := range hosts {
+			if h.Has(engine) {
+				there[string(engine)] = true
+			}
 		}
 	}
-	if len(there) == 0 {
+	if len(there) == 0 || !slices.Contains(catalog.Engines, n.Engine) {
 		return text
 	}
-	return text + ", or set the Module's engine to one of: " + strings.Join(slices.Sorted(maps.Keys(there)), ", ")
+	return text + ", or set the Module's engine to one of: " + strings.Join(slices.Sorted(maps.Keys(there)), ", ") + ", and queue it anew"
 }
 
 // Select orders eligible candidates for Offers: all of them at once for first_response, the one

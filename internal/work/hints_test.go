@@ -9,12 +9,19 @@ import (
 )
 
 func TestMissingEngineSaysWhatToDo(t *testing.T) {
-	host := work.Candidate{Runner: "edge", Instance: "a", Online: true, Free: 1, Engines: map[string]string{"terraform": "1.5.7", "script": "1"}}
-	_, wait := work.Eligible(work.Need{Runner: "edge", Engine: catalog.OpenTofu}, []work.Candidate{host})
-	want := "no online instance has the engine opentofu: install tofu there, or name its folder in Engine.AdditionalBinaryPaths, " +
-		"or set the Module's engine to one of: script, terraform"
-	if wait.Text != want {
-		t.Errorf("%q\nwant %q", wait.Text, want)
+	host := work.Candidate{Runner: "edge", Instance: "a", Online: true, Free: 1,
+		Engines: map[string]string{"terraform": "1.5.7", "script": "1", "discovery": "1", "secrets": "1"}}
+	for engine, want := range map[catalog.Engine]string{
+		catalog.OpenTofu: "install tofu there, or name its folder in Engine.AdditionalBinaryPaths, " +
+			"or set the Module's engine to one of: script, terraform, and queue it anew",
+		"ansible":  "install ansible there, or name its folder in Engine.AdditionalBinaryPaths",
+		"launcher": "set Runner.launcher to true in the settings of runner edge, on its host, and start it again",
+		"runbook":  "it is part of legwork: its Runner is older, or its settings leave it out",
+	} {
+		_, wait := work.Eligible(work.Need{Runner: "edge", Engine: engine}, []work.Candidate{host})
+		if want = "no online instance has the engine " + string(engine) + ": " + want; wait.Text != want {
+			t.Errorf("%q\nwant %q", wait.Text, want)
+		}
 	}
 }
 
