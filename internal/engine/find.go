@@ -40,39 +40,38 @@ func Missing(engine string, names []string) error {
 // several goroutines; the zero value is ready.
 type Versions struct {
 	mu    sync.Mutex
-	known map[string]knownVersion
-}
-
-type knownVersion struct {
-	modified time.Time
-	size     int64
-	version  string
+	known map[string]noted // by the path of the file, without links
 }
 
 // Of gives the version of the program at path; ask is called when it is not known yet.
 func (v *Versions) Of(ctx context.Context, path string, ask func(ctx context.Context, path string) (string, error)) (string, error) {
-	info, err := os.Stat(path)
+	file, err := filepath.EvalSymlinks(path) // a link may come to name another file of the same size and time
+	if err != nil {
+		return "", fmt.Errorf("look at %s: %w", path, err)
+	}
+	info, err := os.Stat(file)
 	if err != nil {
 		return "", fmt.Errorf("look at %s: %w", path, err)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	k, ok := v.known[path]
-	if ok && k.modified.Equal(info.ModTime()) && k.size == info.Size() {
-		return k.version, nil
+	if known := v.known[file]; known.isOf(info) {
+		return known.Version, nil
 	}
-	version, ok := noteOf(ctx, path, info)
+	n, ok := handed(ctx, file, info)
 	if !ok {
-		if version, err = ask(ctx, path); err != nil {
+		version, err := ask(ctx, path)
+		if err != nil {
 			return "", err
 		}
-		note(ctx, path, info, version)
+		n = noted{Modified: info.ModTime(), Size: info.Size(), Version: version, Asked: time.Now().UTC()}
 	}
+	note(ctx, file, n)
 	if v.known == nil {
-		v.known = map[string]knownVersion{}
+		v.known = map[string]noted{}
 	}
-	v.known[path] = knownVersion{modified: info.ModTime(), size: info.Size(), version: version}
-	return version, nil
+	v.known[file] = n
+	return n.Version, nil
 }
 
 // Find looks for one of an engine's programs in dirs first, then on PATH, and gives it with its version; ask is as in Of.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -14,15 +16,20 @@ const (
 	versionsMost = 1 << 20        // bytes of a file of versions
 )
 
-// VersionsFile is the name of the file of versions in the working directory of a Runner, see WithVersions.
-const VersionsFile = "versions.json"
+// Files in the working directory of a Runner, see WithVersions.
+const (
+	VersionsFile   = "versions.json"        // what this process knows of the versions of programs
+	HandedVersions = "versions-handed.json" // what it was told of them when it was made: the VersionsFile of another one
+)
 
-type versionsFile struct{}
+type versionsDir struct{}
 
-// WithVersions has Versions remember in a file, beyond the end of the process, what programs said of their versions. Processes that begin with a
-// copy of that file need not ask: to start ansible-playbook or pulumi costs more of a processor than all else that a Runner does at its start.
-func WithVersions(ctx context.Context, path string) context.Context {
-	return context.WithValue(ctx, versionsFile{}, path)
+// WithVersions has Versions write down in a folder what programs said of their versions, and believe what was handed down there: who begins
+// with that need not ask, and to start ansible-playbook or pulumi costs more of a processor than all else that a Runner does at its start.
+// What a process wrote down itself it does not believe when it begins again: whoever changed what a file cannot show, such as the version
+// that a manager of versions runs, or the interpreter of a script, has to start it anew and no more.
+func WithVersions(ctx context.Context, dir string) context.Context {
+	return context.WithValue(ctx, versionsDir{}, dir)
 }
 
 // noted is what a file says of the version of a program.
@@ -33,13 +40,24 @@ type noted struct {
 	Asked    time.Time `json:"asked"`
 }
 
+// isOf tells whether it is about a file as it is now.
+func (n noted) isOf(info fs.FileInfo) bool {
+	return n.Version != "" && n.Modified.Equal(info.ModTime()) && n.Size == info.Size()
+}
+
+// fresh tells whether it was asked not long ago.
+func (n noted) fresh() bool {
+	age := time.Since(n.Asked)
+	return age >= 0 && age <= versionsKept
+}
+
 // notes makes those who write a file of versions do so one after the other.
 var notes sync.Mutex
 
 // readNotes reads a file of versions. One that is not there, or says nothing, is empty: it only saves time.
 func readNotes(path string) map[string]noted {
 	all := map[string]noted{}
-	if info, err := os.Stat(path); err != nil || info.Size() > versionsMost {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > versionsMost {
 		return all
 	}
 	text, err := os.ReadFile(path)
@@ -49,35 +67,28 @@ func readNotes(path string) map[string]noted {
 	return all
 }
 
-// noteOf gives the version of a program that the file of ctx knows.
-func noteOf(ctx context.Context, program string, info fs.FileInfo) (version string, ok bool) {
-	path, _ := ctx.Value(versionsFile{}).(string)
-	if path == "" {
-		return "", false
+// handed gives what was handed down of a program in the folder of ctx, if that still holds.
+func handed(ctx context.Context, program string, info fs.FileInfo) (n noted, ok bool) {
+	dir, _ := ctx.Value(versionsDir{}).(string)
+	if dir == "" {
+		return n, false
 	}
-	n, ok := readNotes(path)[program]
-	ok = ok && n.Version != "" && n.Modified.Equal(info.ModTime()) && n.Size == info.Size()
-	if age := time.Since(n.Asked); !ok || age < 0 || age > versionsKept {
-		return "", false
-	}
-	return n.Version, true
+	n = readNotes(filepath.Join(dir, HandedVersions))[program]
+	return n, n.isOf(info) && n.fresh()
 }
 
-// note keeps the version of a program in the file of ctx. That it cannot costs time alone.
-func note(ctx context.Context, program string, info fs.FileInfo, version string) {
-	path, _ := ctx.Value(versionsFile{}).(string)
-	if path == "" {
+// note writes down in the folder of ctx what is known of a program. That it cannot costs time alone.
+func note(ctx context.Context, program string, n noted) {
+	dir, _ := ctx.Value(versionsDir{}).(string)
+	if dir == "" {
 		return
 	}
+	path := filepath.Join(dir, VersionsFile)
 	notes.Lock()
 	defer notes.Unlock()
 	all := readNotes(path)
-	for name, n := range all {
-		if time.Since(n.Asked) > versionsKept {
-			delete(all, name)
-		}
-	}
-	all[program] = noted{Modified: info.ModTime(), Size: info.Size(), Version: version, Asked: time.Now().UTC()}
+	maps.DeleteFunc(all, func(_ string, old noted) bool { return !old.fresh() })
+	all[program] = n
 	if text, err := json.Marshal(all); err == nil && os.WriteFile(path+".new", text, 0o600) == nil {
 		_ = os.Rename(path+".new", path)
 	}

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
-	"legwork/internal/engine"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/source"
@@ -84,7 +82,7 @@ func New(cfg Config) *Runner {
 	}
 	return &Runner{
 		cfg: cfg, began: began, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
-		approver: newApprover(cfg.Approval), tools: newTools(withUpdates(cfg.Engines, cfg.Updates), cfg.EnginePaths, filepath.Join(cfg.WorkingDirectory, engine.VersionsFile)),
+		approver: newApprover(cfg.Approval), tools: newTools(withUpdates(cfg.Engines, cfg.Updates), cfg.EnginePaths, cfg.WorkingDirectory),
 		keeping: make(chan struct{}, 1), life: life, leave: leave,
 		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, placeless: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 	}

@@ -26,7 +26,7 @@ const lookAgain = 10 * time.Second
 type tools struct {
 	engines engine.Set
 	paths   []string
-	file    string // see engine.WithVersions
+	dir     string // see engine.WithVersions
 	mu      sync.Mutex
 	found   map[catalog.Engine]engine.Tool
 	missing map[catalog.Engine]lookedFor
@@ -37,8 +37,8 @@ type lookedFor struct {
 	err error
 }
 
-func newTools(engines engine.Set, paths []string, file string) *tools {
-	return &tools{engines: withRunbooks(engines), paths: paths, file: file, found: map[catalog.Engine]engine.Tool{}, missing: map[catalog.Engine]lookedFor{}}
+func newTools(engines engine.Set, paths []string, dir string) *tools {
+	return &tools{engines: withRunbooks(engines), paths: paths, dir: dir, found: map[catalog.Engine]engine.Tool{}, missing: map[catalog.Engine]lookedFor{}}
 }
 
 // discover looks for every engine and returns the versions of those that are there.
@@ -91,7 +91,7 @@ func (t *tools) find(ctx context.Context, name catalog.Engine) (engine.Engine, e
 }
 
 func (t *tools) look(ctx context.Context, name catalog.Engine) (engine.Tool, error) {
-	tool, err := t.engines[name].Find(engine.WithVersions(ctx, t.file), t.paths)
+	tool, err := t.engines[name].Find(engine.WithVersions(ctx, t.dir), t.paths)
 	if ctx.Err() != nil {
 		return tool, ctx.Err()
 	}

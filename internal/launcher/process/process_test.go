@@ -302,7 +302,7 @@ func TestVersionsAreHandedOn(t *testing.T) {
 	task := p.bench().Task("owner", "cloud", "cloud-00000001")
 	known := func(unit string) string {
 		t.Helper()
-		text, err := os.ReadFile(filepath.Join(p.open(t).folder(task), unit, "work", "versions.json"))
+		text, err := os.ReadFile(filepath.Join(p.open(t).folder(task), unit, "work", "versions-handed.json"))
 		if err != nil {
 			t.Fatal(err)
 		}

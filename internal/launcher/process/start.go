@@ -101,15 +101,22 @@ func (l *Launcher) furnish(u *unit) error {
 	return os.WriteFile(filepath.Join(u.dir, settingsFile), l.host.Settings, 0o600)
 }
 
-// handVersions gives a unit what the processes of its Runner before it learnt of the versions of engines: to ask each anew makes most of the
-// time until it is online. What cannot be read is asked.
+// handVersions gives a unit the newest of what the processes of its Runner before it learnt of the versions of engines: to ask each anew makes
+// most of the time until it is online. What cannot be read is asked. It reads nothing but files: Jobs write there, too.
 func (l *Launcher) handVersions(u *unit) {
-	found, _ := filepath.Glob(filepath.Join(globbed(filepath.Dir(u.dir)), "*", workFolder, engine.VersionsFile))
-	for _, path := range append(found, filepath.Join(filepath.Dir(u.dir), engine.VersionsFile)) {
-		if text, err := os.ReadFile(path); err == nil {
-			_ = os.WriteFile(filepath.Join(u.dir, workFolder, engine.VersionsFile), text, 0o600)
-			return
+	folder := filepath.Dir(u.dir)
+	found, _ := filepath.Glob(filepath.Join(globbed(folder), "*", workFolder, engine.VersionsFile))
+	newest, at := "", time.Time{}
+	for _, path := range append(found, filepath.Join(folder, engine.VersionsFile)) {
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.ModTime().After(at) {
+			newest, at = path, info.ModTime()
 		}
+	}
+	if newest == "" {
+		return
+	}
+	if text, err := os.ReadFile(newest); err == nil {
+		_ = os.WriteFile(filepath.Join(u.dir, workFolder, engine.HandedVersions), text, 0o600)
 	}
 }
 
