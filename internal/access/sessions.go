@@ -120,7 +120,7 @@ func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie
 	case err != nil:
 		return "", err
 	case !right:
-		a.log.Warn("log in refused", "user", l.Name, "address", l.Address)
+		a.log.Warn("log in refused", "user", cmp.Or(u.Name, unknownUser), "address", l.Address)
 		return "", cmp.Or[error](a.noteRefused(ctx, u, unknownUser, l.Address), wrong)
 	}
 	by := catalog.Actor{OrganizationID: u.OrganizationID, ID: u.ID, Name: u.Name}

@@ -1,8 +1,10 @@
 package access
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -334,7 +336,11 @@ func TestFewWaitForAHash(t *testing.T) {
 // TestRefusedLoginsAreNoted: whoever reads the audit sees that somebody tries, and from where; never what was typed.
 func TestRefusedLoginsAreNoted(t *testing.T) {
 	dir, ctx, st := t.TempDir(), context.Background(), openStore(t)
-	a := open(t, st, dir)
+	var log bytes.Buffer
+	a, err := New(ctx, st, Settings{Dir: dir}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	owner := admin(t, a, dir)
 	newUser(t, a, owner, "ann", catalog.RoleOperator)
 	for _, name := range []string{"ann", "hunter2-typed-in-the-wrong-field"} {
@@ -365,5 +371,8 @@ func TestRefusedLoginsAreNoted(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+	if n := strings.Count(log.String(), "refused"); n != 3 || strings.Contains(log.String(), "hunter2") {
+		t.Errorf("the log speaks of %d: %s", n, &log)
 	}
 }
