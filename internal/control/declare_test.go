@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"legwork/internal/catalog"
-	"legwork/internal/control/secrets"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -165,7 +164,7 @@ func TestSensitiveValuesAreSealedAndHidden(t *testing.T) {
 	}
 	set, err := s.c.Outputs(context.Background(), s.owner(), "prod/net/base", false)
 	s.must(err)
-	if string(set.Values["password"].Value) != string(secrets.HiddenValue) || string(set.Values["zone"].Value) != `"a"` {
+	if string(set.Values["password"].Value) != `"(sensitive)"` || string(set.Values["zone"].Value) != `"a"` {
 		t.Fatalf("shown: %+v", set.Values)
 	}
 	viewer := s.owner()

@@ -27,8 +27,8 @@ type Safe struct{ sealer Sealer }
 // NewSafe makes a Safe.
 func NewSafe(s Sealer) *Safe { return &Safe{s} }
 
-// HiddenValue stands for a sensitive output that the reader may not see.
-var HiddenValue = json.RawMessage(`"(sensitive)"`)
+// hiddenValue stands for a sensitive output that the reader may not see.
+var hiddenValue = json.RawMessage(`"(sensitive)"`)
 
 // belongsTo names what a sealed value belongs to. Only the last part may be chosen by users.
 func belongsTo(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
@@ -100,7 +100,7 @@ func (s *Safe) OpenOutputs(set catalog.OutputSet) (catalog.OutputSet, error) {
 
 // HideOutputs makes an Output set, sealed or not, fit for being shown.
 func HideOutputs(set catalog.OutputSet) catalog.OutputSet {
-	hidden, _ := eachSecretOutput(set, func(json.RawMessage, []byte) (json.RawMessage, error) { return HiddenValue, nil })
+	hidden, _ := eachSecretOutput(set, func(json.RawMessage, []byte) (json.RawMessage, error) { return hiddenValue, nil })
 	return hidden
 }
 
