@@ -8,6 +8,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/store"
+	"legwork/internal/work"
 )
 
 // TestDeployedStaysFindable: a deployed Runner is neither deleted, nor made self-hosted, nor moved, before it is taken down: nobody would know of
@@ -49,4 +50,27 @@ func TestDeployedStaysFindable(t *testing.T) {
 		return tx.PutHosting(r.OrganizationID, r.ID, state)
 	}))
 	s.must(s.c.DeleteRunner(ctx, s.owner(), "edge"))
+}
+
+// TestDeleteCancelsItsTasks: a Job about a Runner that was deleted waits for no launcher any more.
+func TestDeleteCancelsItsTasks(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	ctx := context.Background()
+	s.runner(s.owner(), catalog.RunnerSpec{Name: catalog.LocalRunner})
+	s.runner(s.owner(), catalog.RunnerSpec{Name: "edge", AllowMultipleInstances: true, Lifetime: catalog.Ephemeral, Hosting: &catalog.Hosting{Launcher: catalog.LaunchProcess}})
+	s.setHosting(func(state *store.HostingState) { state.TidyDue = true })
+	s.c.hosting.Poke()
+	tidies := func() (all []*work.Job) {
+		s.must(s.store.View(ctx, func(tx *store.Tx) (err error) {
+			all, err = tx.OpenTasks(s.org)
+			return err
+		}))
+		return all
+	}
+	eventually(t, "a tidy is queued, for which there is no launcher", func() bool { return len(tidies()) == 1 })
+	j := tidies()[0]
+	s.must(s.c.DeleteRunner(ctx, s.owner(), "edge"))
+	if now := s.job(j.ID); now.Status != work.Canceled || now.Cancel == nil || now.Cancel.By != s.owner().Name {
+		t.Errorf("the tidy is %s: %+v", now.Status, now.Cancel)
+	}
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/google/uuid"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control/hosting"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 	"legwork/internal/wire"
+	"legwork/internal/work"
 )
 
 // NewRunner is a Runner with the credentials that its processes log in with. The secret is shown this once.
@@ -349,14 +351,39 @@ func notNamed(tx *store.Tx, r catalog.Runner) error {
 // DeleteRunner deletes a Runner, by id or name, with its credentials, Assignments and Instances, and ends its Sessions.
 // While a Module names it or one of its Jobs is under way it is refused.
 func (c *Control) DeleteRunner(ctx context.Context, actor catalog.Actor, idOrName string) error {
-	err := c.remove(ctx, actor, catalog.Administer, catalog.KindRunner, func(tx *store.Tx) (string, string, error) {
+	var moves []moved
+	err := c.remove(ctx, actor, catalog.Administer, catalog.KindRunner, func(tx *store.Tx) (_, _ string, err error) {
 		r, err := tx.Runner(actor.OrganizationID, idOrName)
 		if err != nil {
 			return "", "", unknownRunner(err, idOrName)
 		}
+		if moves, err = c.cancelTasks(tx, actor, r); err != nil {
+			return "", "", err
+		}
 		return r.ID, r.Name, deleteRunner(tx, r)
 	})
+	if err == nil {
+		c.carryOut(moves...)
+	}
 	return err
+}
+
+// cancelTasks cancels the Jobs about a Runner that wait: nothing is left that they could be about.
+func (c *Control) cancelTasks(tx *store.Tx, actor catalog.Actor, r catalog.Runner) (moves []moved, err error) {
+	tasks, err := hosting.Tasks(tx, r)
+	for _, j := range tasks {
+		if err == nil {
+			j, err = tx.JobForUpdate(j.OrganizationID, j.ID)
+		}
+		if err != nil || j.Status != work.Queued {
+			continue
+		}
+		var m moved
+		if m, _, err = c.move(tx, j, work.CancelRequested{Mode: work.Graceful, By: actor.Name, Reason: "the runner was deleted"}); err == nil {
+			moves = append(moves, m)
+		}
+	}
+	return moves, err
 }
 
 // deleteRunner deletes a Runner with the Service principal that is its own, unless it is named or at work.

@@ -226,7 +226,7 @@ func (p *step) rollBack() error {
 
 // others cancels the Jobs of the Runner that wait and looks whether one is under way: what it starts would be left by the teardown.
 func (p *step) others() error {
-	open, err := tasksOf(p.tx, p.runner)
+	open, err := Tasks(p.tx, p.runner)
 	if err != nil {
 		return err
 	}
@@ -251,8 +251,8 @@ func (p *step) others() error {
 	return nil
 }
 
-// tasksOf gives the Jobs about a Runner that are queued or under way.
-func tasksOf(tx *store.Tx, r catalog.Runner) ([]*work.Job, error) {
+// Tasks gives the Jobs about a Runner that are queued or under way.
+func Tasks(tx *store.Tx, r catalog.Runner) ([]*work.Job, error) {
 	all, err := tx.OpenTasks(r.OrganizationID)
 	if err != nil {
 		return nil, err
