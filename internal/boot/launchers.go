@@ -55,7 +55,7 @@ func (s *RunnerSettings) handedDown() json.RawMessage {
 func checkEnvironment(key string, names []string, problem report) {
 	for _, name := range names {
 		switch _, err := filepath.Match(name, ""); {
-		case err != nil || name == "" || strings.ContainsAny(name, "=/"):
+		case err != nil || name == "" || strings.ContainsAny(name, "=/:;,$\"'{} \t"):
 			problem(key, "holds %s, which is no name and no glob of names", quoted(name))
 		case launcher.IsSetting(name):
 			problem(key, "holds %s: settings are never passed on", quoted(name))

@@ -70,7 +70,7 @@ func TestLauncherEnvironment(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(s.launcherHost("legwork").Environment, []string{"PULUMI_HOME", "TF_*"}) {
 		t.Errorf("%+v, %v", s.Runner.LauncherEnvironment, err)
 	}
-	for _, bad := range []string{"A=1", "[", "LEGWORK_DATABASE", "Runner__Credentials__ClientSecret"} {
+	for _, bad := range []string{"A=1", "[", "LEGWORK_DATABASE", "Runner__Credentials__ClientSecret", `{"AWS_*":""}`, "AWS_*;TF_*", "AWS_* TF_*"} {
 		if _, err := LoadRunnerSettings(Layers{Environ: append(base, "LEGWORK_RUNNER__LAUNCHER_ENVIRONMENT="+bad)}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

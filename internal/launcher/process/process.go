@@ -86,6 +86,8 @@ func (l *Launcher) Describe(_ context.Context, task *work.RunnerTask) ([]string,
 		fmt.Sprintf("processes start on %s as user %s, in %s", name, user(), l.folder(task)),
 		"they are of version " + l.version(task) + " and connect to " + task.ServerURL,
 		"what the settings of the Runner here forbid, they are forbidden, too",
+		"of the environment here they get " + cmp.Or(strings.Join(l.passed(), ", "), "nothing") +
+			"; what else their Jobs want, such as credentials, the owner of this host names in launcher_environment",
 	}
 	if why := l.instead(task); why != "" {
 		said = append(said, "release "+task.Release.Version+" was asked for, and is not launched here: "+why)
@@ -226,6 +228,17 @@ func (l *Launcher) environment(task *work.RunnerTask, u work.Unit, dir string) [
 		entries = append(entries, name+"="+value)
 	}
 	return entries
+}
+
+// passed gives the names of those variables here that Host.Passed lets through, sorted.
+func (l *Launcher) passed() []string {
+	var names []string
+	for _, entry := range l.host.Passed(os.Environ()) {
+		name, _, _ := strings.Cut(entry, "=")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // settingsAmong gives those names of Hosting.Environment that are settings of a Runner.

@@ -233,12 +233,16 @@ func TestSettingsOfTheHost(t *testing.T) {
 	p := newPlace(t)
 	p.settings = json.RawMessage(`{"Policy":{"AllowedEngines":["opentofu"]}}`)
 	t.Setenv("LEGWORK_COMMAND", "mark-of-the-keeper")
+	t.Setenv("MARK_OF_THE_OWNER", "secret")
 	t.Setenv("TMPDIR", t.TempDir())
 	task := p.bench().Task("owner", "cloud", "cloud-00000001")
 	task.Hosting.Environment = map[string]string{"Policy__AllowedEngines": "", "LEGWORK_POLICY__ALLOWEDENGINES": "script", "COLOUR": "blue"}
 	said, err := p.open(t).Describe(t.Context(), task)
 	if err != nil || !strings.Contains(strings.Join(said, "\n"), "LEGWORK_POLICY__ALLOWEDENGINES, Policy__AllowedEngines") {
 		t.Fatalf("%q, %v", said, err)
+	}
+	if text := strings.Join(said, "\n"); !strings.Contains(text, " PATH") || strings.Contains(text, "MARK_OF") || !strings.Contains(text, "launcher_environment") {
+		t.Errorf("of their environment it says %q", said)
 	}
 	if _, err := p.open(t).Ensure(t.Context(), task); err != nil {
 		t.Fatal(err)
