@@ -68,10 +68,10 @@ func (a *app) auditList() *cobra.Command {
 			return err
 		}
 		return a.show(page.Items, func() *table {
-			t := &table{head: []string{"TIME", "WHO", "ACTION", "WHAT", "FROM"}}
+			t := &table{head: []string{"TIME", "WHO", "ACTION", "WHAT", "EVENT", "FROM"}}
 			for _, e := range page.Items {
 				what, _ := e.What()
-				t.add(e.Time.Local().Format(time.DateTime), e.Actor, e.Action, what, orDash(e.Address))
+				t.add(e.Time.Local().Format(time.DateTime), e.Actor, e.Action, what, e.Kind, orDash(e.Address))
 			}
 			return t
 		})

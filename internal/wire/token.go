@@ -99,5 +99,5 @@ func loginRefused(code, description string) error {
 	}
 	return fault.New(fault.Unauthenticated, "login_refused", "%s", message).
 		WithHint("check Runner.OrganizationId, Runner.Credentials.ClientId and Runner.Credentials.ClientSecret; " +
-			"a new secret comes from `legwork runner create` or the Runner's credentials")
+			"a new secret comes from `legwork runner credential RUNNER`")
 }
