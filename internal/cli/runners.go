@@ -139,6 +139,11 @@ type shownRunner struct {
 	Instances []api.Instance `json:"instances"`
 }
 
+// atZero tells whether nobody is there because no Job wants anybody, as is meant of a hosted Runner.
+func (r shownRunner) atZero() bool {
+	return r.Hosting != nil && r.Present == 0 && r.Hosting.Min == 0 && r.Hosting.Warm == 0 && r.Status == string(work.StatusOffline)
+}
+
 // state is the status in a word, for a table.
 func (r shownRunner) state() string {
 	switch {
@@ -146,8 +151,8 @@ func (r shownRunner) state() string {
 		return "disabled"
 	case r.Health == string(work.RunnerDegraded):
 		return strings.ToLower(r.Status) + ", degraded"
-	case r.Hosting != nil && r.Present == 0 && r.Hosting.Min == 0 && r.Hosting.Warm == 0 && r.Status == string(work.StatusOffline):
-		return "at zero" // as it is meant to be while no Job wants one
+	case r.atZero():
+		return "at zero"
 	}
 	return strings.ToLower(r.Status)
 }
@@ -240,8 +245,10 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 	t.add("id", r.ID)
 	t.add("organization_id", r.OrganizationID)
 	t.add("state", r.state())
-	t.add("health", r.Health)
-	t.add("reason", r.Reason)
+	if !r.atZero() {
+		t.add("health", r.Health)
+		t.add("reason", r.Reason)
+	}
 	addHosting(t, r.RunnerView)
 	for _, w := range r.Warnings {
 		t.add("warning", w)

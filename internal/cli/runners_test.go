@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"legwork/internal/api"
 	"legwork/internal/catalog"
@@ -16,9 +19,13 @@ func TestRunnerAtZero(t *testing.T) {
 		"at zero 0":   {RunnerView: api.RunnerView{Runner: catalog.Runner{RunnerSpec: catalog.RunnerSpec{Hosting: &catalog.Hosting{}}}}, Instances: ended},
 		"offline 0":   {RunnerView: api.RunnerView{Runner: catalog.Runner{RunnerSpec: catalog.RunnerSpec{Hosting: &catalog.Hosting{Min: 1}}}}, Instances: ended},
 	} {
-		r.Status = string(work.StatusOffline)
+		r.Status, r.Health = string(work.StatusOffline), string(work.RunnerOffline)
 		if got := r.state() + " " + r.counted(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+		ill := slices.ContainsFunc(runnerDetails(r, time.Now()).rows, func(cells []string) bool { return cells[0] == "health" })
+		if ill == strings.HasPrefix(want, "at zero") {
+			t.Errorf("%s: its health is shown: %v", want, ill)
 		}
 	}
 }
