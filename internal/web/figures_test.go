@@ -3,9 +3,13 @@
 package web_test
 
 import (
+	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 	"time"
+
+	"legwork/internal/api/apitest"
 )
 
 // large is what the limits of time hold for.
@@ -28,4 +32,27 @@ func TestPageFigures(t *testing.T) {
 			t.Errorf("%s: %s", p.name, median)
 		}
 	})
+}
+
+// timings visits every place some times and gives how long each took, sorted, and the processor time of one in the mean, which
+// tells more where others are at work.
+func timings(t *testing.T, w *apitest.World, all []place, world map[string]string, times int, each func(p place, took []time.Duration, busy time.Duration)) {
+	t.Helper()
+	v := newVisitor(t, w)
+	v.logIn(url.Values{"token": {w.Token}})
+	for _, p := range all {
+		took := make([]time.Duration, times)
+		path := p.filled(world)
+		if status, _ := v.get(path); status != http.StatusOK {
+			t.Errorf("%s: %d", p.name, status)
+		}
+		before := processorTime()
+		for i := range took {
+			begun := time.Now()
+			v.get(path)
+			took[i] = time.Since(begun)
+		}
+		slices.Sort(took)
+		each(p, took, (processorTime()-before)/time.Duration(times))
+	}
 }

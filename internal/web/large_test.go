@@ -217,29 +217,6 @@ func (f *filler) samples(s size) {
 	})
 }
 
-// timings visits every place some times and gives how long each took, sorted, and the processor time of one in the mean, which
-// tells more where others are at work.
-func timings(t *testing.T, w *apitest.World, all []place, world map[string]string, times int, each func(p place, took []time.Duration, busy time.Duration)) {
-	t.Helper()
-	v := newVisitor(t, w)
-	v.logIn(url.Values{"token": {w.Token}})
-	for _, p := range all {
-		took := make([]time.Duration, times)
-		path := p.filled(world)
-		if status, _ := v.get(path); status != http.StatusOK {
-			t.Errorf("%s: %d", p.name, status)
-		}
-		before := processorTime()
-		for i := range took {
-			begun := time.Now()
-			v.get(path)
-			took[i] = time.Since(begun)
-		}
-		slices.Sort(took)
-		each(p, took, (processorTime()-before)/time.Duration(times))
-	}
-}
-
 // costs gives the processor time of a visit to an address, the least of some unless one stays within a limit: other than the time that passes
 // it says little of what else the machine does.
 func (v *visitor) costs(path string, limit time.Duration) time.Duration {
