@@ -40,7 +40,7 @@ func (r *Runner) holdSessions(ctx context.Context) (release func()) {
 	r.mu.Lock()
 	r.hold = hold // no Offer is taken from here on
 	r.mu.Unlock()
-	r.settleJobs(ctx, func() bool { return len(r.reserved) == 0 && len(r.placeless) == 0 && r.allNoted() })
+	r.settleJobs(ctx, func() bool { return len(r.reserved) == 0 && r.allNoted() })
 	return func() {
 		r.mu.Lock()
 		r.hold = nil
@@ -72,8 +72,7 @@ func (r *Runner) settleJobs(ctx context.Context, holds func() bool) {
 	defer tick.Stop()
 	for {
 		r.mu.Lock()
-		r.launches(time.Now())
-		r.free(time.Now()) // both forget reservations that are over
+		r.taken(time.Now()) // forgets reservations that are over
 		ok := holds()
 		r.mu.Unlock()
 		if ok {

@@ -60,43 +60,26 @@ func (r *Runner) answer(m *wire.Offer) wire.Message {
 	case r.ends() || r.resting:
 		return refuse(m.Ref, refusedDraining, "this Instance takes no further Jobs")
 	case m.Engine == string(updateEngine), m.Engine == string(launcher.Name): // which take no place
-		if r.launches(now) >= launchesMost {
+		if _, placeless := r.taken(now); placeless >= launchesMost {
 			return refuse(m.Ref, refusedBusy, "this Instance does as much for launchers and updates as it can at once")
 		}
-		r.placeless[m.Ref] = now.Add(reserveFor)
+		r.reserved[m.Ref] = reservation{now.Add(reserveFor), true}
 		return &wire.Accept{Ref: m.Ref}
 	case r.free(now) <= 0:
 		return refuse(m.Ref, refusedBusy, "every place of this Instance is taken")
 	}
-	r.reserved[m.Ref] = now.Add(reserveFor)
+	r.reserved[m.Ref] = reservation{now.Add(reserveFor), false}
 	return &wire.Accept{Ref: m.Ref}
 }
 
 // launchesMost bounds how many Attempts that take no place are here at once.
 const launchesMost = 20
 
-// launches gives how many Attempts that take no place are here or on their way, and forgets reservations that are over. The caller holds mu.
-func (r *Runner) launches(now time.Time) int {
-	for ref, until := range r.placeless {
-		if now.After(until) {
-			delete(r.placeless, ref)
-		}
-	}
-	n := len(r.placeless)
-	for _, j := range r.jobs {
-		if j.placeless() && j.holdsPlace(now) {
-			n++
-		}
-	}
-	return n
-}
-
 // onRunStep begins a Step, once.
 func (r *Runner) onRunStep(l *link, m *wire.RunStep) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.reserved, m.Ref)
-	delete(r.placeless, m.Ref)
 	asModule(m.Spec)
 	j := r.jobs[m.Ref]
 	if j == nil && m.Spec != nil && r.spent {

@@ -26,10 +26,11 @@ func TestOffersWithoutAPlace(t *testing.T) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if free := r.free(time.Now()); free != 1 || len(r.placeless) != launchesMost {
-		t.Errorf("%d places are free, %d Offers are waited for", free, len(r.placeless))
+	free := r.free(time.Now())
+	if _, waited := r.taken(time.Now()); free != 1 || waited != launchesMost || len(r.reserved) != launchesMost {
+		t.Errorf("%d places are free, %d Offers are waited for, %d are known", free, waited, len(r.reserved))
 	}
-	if n := r.launches(time.Now().Add(2 * reserveFor)); n != 0 {
-		t.Errorf("after a while %d are on their way", n)
+	if _, n := r.taken(time.Now().Add(2 * reserveFor)); n != 0 || len(r.reserved) != 0 {
+		t.Errorf("after a while %d are on their way, %d are known", n, len(r.reserved))
 	}
 }

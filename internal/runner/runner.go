@@ -50,26 +50,25 @@ type Runner struct {
 	leave context.CancelFunc
 	tasks sync.WaitGroup
 
-	mu        sync.Mutex
-	jobs      map[wire.Ref]*job
-	reserved  map[wire.Ref]time.Time  // accepted Offers, until when a place is kept for them
-	placeless map[wire.Ref]time.Time  // the same of those that take no place
-	link      *link                   // the present Session, nil when there is none
-	draining  bool                    // this process is to end
-	spent     bool                    // it was to take one Job, and has it
-	acked     bool                    // the Server knows one of these, and sends no further Job
-	asked     time.Time               // when it was told in the present Session
-	parted    time.Time               // when the last Session ended
-	full      bool                    // the last Heartbeat said that there is no room
-	stopRun   context.CancelCauseFunc // ends Run
-	hold      chan struct{}           // not nil while no other Session is to be opened; closed when one is again
-	replaced  bool                    // another release's program lies in the place of this one
-	unproven  bool                    // the program took the place of another one, and the Server has not taken it yet
-	pulse     chan struct{}           // holds one; asks for a Heartbeat at once
-	resting   bool                    // the Server wants it to take no Job
-	ending    work.CancelMode         // of CancelAll
-	changed   chan struct{}           // holds one; something of the above changed
-	tally     tally
+	mu       sync.Mutex
+	jobs     map[wire.Ref]*job
+	reserved map[wire.Ref]reservation // by accepted Offer
+	link     *link                    // the present Session, nil when there is none
+	draining bool                     // this process is to end
+	spent    bool                     // it was to take one Job, and has it
+	acked    bool                     // the Server knows one of these, and sends no further Job
+	asked    time.Time                // when it was told in the present Session
+	parted   time.Time                // when the last Session ended
+	full     bool                     // the last Heartbeat said that there is no room
+	stopRun  context.CancelCauseFunc  // ends Run
+	hold     chan struct{}            // not nil while no other Session is to be opened; closed when one is again
+	replaced bool                     // another release's program lies in the place of this one
+	unproven bool                     // the program took the place of another one, and the Server has not taken it yet
+	pulse    chan struct{}            // holds one; asks for a Heartbeat at once
+	resting  bool                     // the Server wants it to take no Job
+	ending   work.CancelMode          // of CancelAll
+	changed  chan struct{}            // holds one; something of the above changed
+	tally    tally
 }
 
 // New makes a Runner. Nothing is touched before Run.
@@ -84,7 +83,7 @@ func New(cfg Config) *Runner {
 		cfg: cfg, began: began, loggers: newLoggers(cfg.Log), environ: baseEnviron(cfg.Environ),
 		approver: newApprover(cfg.Approval), tools: newTools(withUpdates(cfg.Engines, cfg.Updates), cfg.EnginePaths, cfg.WorkingDirectory),
 		keeping: make(chan struct{}, 1), life: life, leave: leave,
-		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]time.Time{}, placeless: map[wire.Ref]time.Time{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
+		jobs: map[wire.Ref]*job{}, reserved: map[wire.Ref]reservation{}, changed: make(chan struct{}, 1), pulse: make(chan struct{}, 1),
 	}
 }
 
@@ -263,20 +262,41 @@ func (r *Runner) drained(now time.Time) bool {
 	return true
 }
 
+// reservation is kept for an Attempt whose Offer was accepted.
+type reservation struct {
+	until     time.Time
+	placeless bool // see job.placeless
+}
+
+// taken counts the Attempts that are here or on their way, those that take a place and those that take none, and forgets reservations that
+// are over. The caller holds mu.
+func (r *Runner) taken(now time.Time) (places, placeless int) {
+	count := func(takesNone bool) {
+		if takesNone {
+			placeless++
+		} else {
+			places++
+		}
+	}
+	for _, j := range r.jobs {
+		if j.holdsPlace(now) {
+			count(j.placeless())
+		}
+	}
+	for ref, v := range r.reserved {
+		if now.After(v.until) {
+			delete(r.reserved, ref)
+			continue
+		}
+		count(v.placeless)
+	}
+	return places, placeless
+}
+
 // free gives the number of places for further Jobs. The caller holds mu.
 func (r *Runner) free(now time.Time) int {
-	used := 0
-	for _, j := range r.jobs {
-		if j.holdsPlace(now) && !j.placeless() {
-			used++
-		}
-	}
-	for ref, until := range r.reserved {
-		if now.After(until) {
-			delete(r.reserved, ref)
-		}
-	}
-	return r.cfg.Capacity - used - len(r.reserved)
+	places, _ := r.taken(now)
+	return r.cfg.Capacity - places
 }
 
 // stayConnected runs one Session after the other.

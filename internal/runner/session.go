@@ -147,7 +147,6 @@ func (r *Runner) join(l *link, m *wire.Welcome) {
 	r.tally.sessions++
 	r.resting = false
 	clear(r.reserved)
-	clear(r.placeless)
 	if r.ends() {
 		r.announce() // it may have become so since the hello
 	}
@@ -166,7 +165,6 @@ func (r *Runner) part(l *link) {
 		r.link, r.parted = nil, time.Now()
 	}
 	clear(r.reserved)
-	clear(r.placeless)
 	for _, j := range r.jobs {
 		for _, st := range j.steps {
 			st.ship.poke()
@@ -281,7 +279,6 @@ func (r *Runner) handle(l *link, m wire.Message) error {
 	case *wire.Withdrawn:
 		r.mu.Lock()
 		delete(r.reserved, m.Ref)
-		delete(r.placeless, m.Ref)
 		r.mu.Unlock()
 	case *wire.RunStep:
 		r.onRunStep(l, m)
