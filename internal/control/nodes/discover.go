@@ -105,13 +105,9 @@ func (b *Book) Keep(tx *store.Tx, j *work.Job, result work.StepResult, step int)
 	if j.Kind != work.DiscoveryJob || step >= len(j.Steps) {
 		return nil
 	}
-	s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
-	if err != nil {
+	source, there, err := sourceOf(tx, j)
+	if err != nil || !there {
 		return err
-	}
-	source, err := tx.NodeSource(j.OrganizationID, s.SourceID)
-	if err != nil {
-		return unlessGone(err)
 	}
 	if result.Status == work.StepSucceeded && j.Steps[step].Kind == work.StepDiscover {
 		return b.Found(tx, source, j.ID, result.Nodes)
@@ -124,13 +120,19 @@ func (b *Book) KeepFailed(tx *store.Tx, j *work.Job) error {
 	if j.Kind != work.DiscoveryJob || j.Status != work.Failed || j.Failure == nil {
 		return nil
 	}
-	s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
-	if err != nil {
+	source, there, err := sourceOf(tx, j)
+	if err != nil || !there {
 		return err
 	}
-	source, err := tx.NodeSource(j.OrganizationID, s.SourceID)
-	if err != nil {
-		return unlessGone(err)
-	}
 	return b.Failed(tx, source, j.ID, fmt.Sprintf("job #%d: %s", j.Number, j.Failure.Message))
+}
+
+// sourceOf gives the Node source that a Job asked, if it is there still.
+func sourceOf(tx *store.Tx, j *work.Job) (source catalog.NodeSource, there bool, err error) {
+	s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
+	if err != nil {
+		return source, false, err
+	}
+	source, err = tx.NodeSource(j.OrganizationID, s.SourceID)
+	return source, err == nil, unlessGone(err)
 }
