@@ -159,13 +159,6 @@ func (h *Hosting) wake() {
 // LauncherWanted is closed once there is a hosted Runner that the Server itself has to launch.
 func (h *Hosting) LauncherWanted() <-chan struct{} { return h.wanted }
 
-// IsHosted tells whether a Runner is hosted, as far as this Server knows.
-func (h *Hosting) IsHosted(runnerID string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.hosted[runnerID]
-}
-
 // Reason says why Jobs wait for an Instance of a Runner, where that is for hosting to say.
 func (h *Hosting) Reason(runnerID string) (work.Wait, bool) {
 	h.mu.Lock()
