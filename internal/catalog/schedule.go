@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,9 +16,15 @@ const maxZone = 64
 // cronParser reads five fields, or @daily and the like, as crontab does: where both the day of the month and that of the week are
 // given, either is enough.
 var cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom).
-	WithMaxSearchYears(12) // 29 February on a given day of the week
+	WithMaxSearchYears(searchYears)
 
-var errNever = errors.New("never comes")
+// maxPeriods bounds the search for a time: searchYears years with six periods each, and room to spare.
+const maxPeriods = 10 * searchYears
+
+// searchYears is how far the search for a time looks ahead: 29 February on a given day of the week.
+const searchYears = 12
+
+var errNever = errors.New("this date never occurs")
 
 // NextRun gives the first time after another at which a Schedule runs its Runbook. An error says what is wrong with its cron
 // expression or its time zone, which RunbookSpec.Validate finds, too.
@@ -34,14 +41,17 @@ func NextRun(s Schedule, after time.Time) (time.Time, error) {
 	return c.next(after)
 }
 
-// NextRuns gives the next n times; see NextRun.
-func NextRuns(s Schedule, after time.Time, n int) ([]time.Time, error) {
+// NextRuns returns the next n times; see NextRun. It stops with the error of ctx when that ends.
+func NextRuns(ctx context.Context, s Schedule, after time.Time, n int) ([]time.Time, error) {
 	c, err := parseSchedule(s)
 	if err != nil {
 		return nil, err
 	}
 	times := make([]time.Time, 0, n)
 	for range n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if after, err = c.next(after); err != nil {
 			return nil, err
 		}
@@ -99,29 +109,45 @@ func parseZone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// next goes from one change of the clock to the next: in between, the clock on the wall is as good as UTC.
+// next steps from one change of the clock to the next: between two changes, local time is as regular as UTC.
 func (c clock) next(after time.Time) (time.Time, error) {
 	at := after.In(c.zone)
-	wall := onWall(at)
-	for {
-		found := c.fields.Next(wall)
+	found := c.fields.Next(onWall(at))
+	for range maxPeriods {
 		if found.IsZero() {
 			return time.Time{}, errNever
 		}
-		begin, end := at.ZoneBounds()
+		begin, end := zonePeriod(at)
 		if again := repeatedUntil(begin); !c.everyHour && found.Before(again) {
-			wall = again.Add(-time.Nanosecond) // these times came before the clock was set back
+			found = c.fields.Next(again.Add(-time.Nanosecond)) // these times came before the clock was set back
 			continue
 		}
 		if moment := found.Add(-offset(at)); end.IsZero() || moment.Before(end) {
 			return moment, nil
 		}
-		after := onWall(end)
-		if !c.everyHour && found.Before(after) {
+		resumed := onWall(end)
+		if !c.everyHour && found.Before(resumed) {
 			return end.UTC(), nil
 		}
-		at, wall = end, after.Add(-time.Nanosecond)
+		at = end
+		if c.everyHour { // the clock may show earlier hours again
+			found = c.fields.Next(resumed.Add(-time.Nanosecond))
+		}
 	}
+	return time.Time{}, errNever
+}
+
+// zonePeriod returns a period around t in which the offset from UTC does not change. A zero time means that it has no
+// such bound.
+//
+// Beyond the changes that a zone's file lists, Time.ZoneBounds ends a period with the year at the latest. In leap years it
+// ends it one day too early (Go 1.26, tzset in time/zoneinfo.go), that is before t when t is in the last day of such a year.
+func zonePeriod(t time.Time) (begin, end time.Time) {
+	begin, end = t.ZoneBounds()
+	if !end.IsZero() && !end.After(t) {
+		end = t.Add(24 * time.Hour)
+	}
+	return begin, end
 }
 
 // onWall gives what the clock shows, as if it were UTC.

@@ -1,6 +1,8 @@
 package catalog_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -62,7 +64,7 @@ func TestSchedulesAreRightWhenTheClockIsSet(t *testing.T) {
 		}
 		s := catalog.Schedule{Cron: c.cron, TimeZone: c.zone}
 		n := len(strings.Fields(c.want)) / 2
-		times, err := catalog.NextRuns(s, from.UTC(), n)
+		times, err := catalog.NextRuns(t.Context(), s, from.UTC(), n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +99,7 @@ func TestNoDayIsLeftOut(t *testing.T) {
 		}
 		for _, text := range []string{"30 2 * * *", "0 0 * * *", "59 1 * * *", "30 23 * * *"} {
 			from := time.Date(2017, 12, 31, 12, 0, 0, 0, zone)
-			times, err := catalog.NextRuns(catalog.Schedule{Cron: text, TimeZone: name}, from, 1200)
+			times, err := catalog.NextRuns(t.Context(), catalog.Schedule{Cron: text, TimeZone: name}, from, 1200)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,6 +116,57 @@ func TestNoDayIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestRareSchedulesAreFound searches across the ends of leap years after 2037, where the zone files hold a rule instead of a
+// list of changes and Time.ZoneBounds ends a period before the time it was asked for.
+func TestRareSchedulesAreFound(t *testing.T) {
+	zones := []string{"UTC", "Asia/Kolkata", "America/New_York", "America/Los_Angeles", "Europe/Berlin", "Europe/London",
+		"Australia/Sydney", "Australia/Lord_Howe", "Pacific/Auckland", "Africa/Casablanca"}
+	crons := map[string]func(i int) (year int, month time.Month, day int){
+		"0 9 29 2 *":  func(i int) (int, time.Month, int) { return leapYear(i), time.February, 29 },
+		"0 9 1 1 *":   func(i int) (int, time.Month, int) { return 2027 + i, time.January, 1 },
+		"0 9 31 12 *": func(i int) (int, time.Month, int) { return 2026 + i, time.December, 31 },
+	}
+	from := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for _, name := range zones {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, day := range crons {
+			times, err := catalog.NextRuns(t.Context(), catalog.Schedule{Cron: text, TimeZone: name}, from, 100)
+			if err != nil {
+				t.Fatalf("%s in %s: %v", text, name, err)
+			}
+			for i, got := range times {
+				year, month, date := day(i)
+				if want := time.Date(year, month, date, 9, 0, 0, 0, zone); !got.Equal(want) {
+					t.Fatalf("%s in %s, run %d: got %s, want %s", text, name, i, got.In(zone), want)
+				}
+			}
+		}
+	}
+}
+
+// leapYear returns the leap years from 2028 on.
+func leapYear(i int) int {
+	year := 2028 + 4*i
+	for _, common := range []int{2100, 2200, 2300, 2500} {
+		if year >= common {
+			year += 4
+		}
+	}
+	return year
+}
+
+func TestNextRunsEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := catalog.NextRuns(ctx, catalog.Schedule{Cron: "@yearly"}, time.Now(), 100)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got error %v, want %v", err, context.Canceled)
+	}
+}
+
 func TestSchedulesThatCannotBe(t *testing.T) {
 	for want, s := range map[string]catalog.Schedule{
 		"is missing":                     {},
@@ -121,7 +174,7 @@ func TestSchedulesThatCannotBe(t *testing.T) {
 		"wants five fields (minute, h":   {Cron: "TZ=Europe/Berlin 0 0 * * *"},
 		"is no cron expression":          {Cron: "0 0 * *"},
 		"is no cron expression: ":        {Cron: "* * * * * *"},
-		"never comes":                    {Cron: "0 0 30 2 *"},
+		"this date never occurs":         {Cron: "0 0 30 2 *"},
 		"there is no time zone \"Mars\"": {Cron: "@daily", TimeZone: "Mars"},
 		"there is no time zone \"Local":  {Cron: "@daily", TimeZone: "Local"},
 		"there is no time zone \"../":    {Cron: "@daily", TimeZone: "../etc/passwd"},
@@ -135,7 +188,7 @@ func TestSchedulesThatCannotBe(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", s, got, want)
 		}
 	}
-	times, err := catalog.NextRuns(catalog.Schedule{Cron: "@yearly"}, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), 2)
+	times, err := catalog.NextRuns(t.Context(), catalog.Schedule{Cron: "@yearly"}, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), 2)
 	if err != nil || !slices.Equal(times, []time.Time{time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2028, 1, 1, 0, 0, 0, 0, time.UTC)}) {
 		t.Errorf("%v %v", times, err)
 	}

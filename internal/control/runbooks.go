@@ -45,15 +45,14 @@ func (c *Control) Runbooks(ctx context.Context, actor catalog.Actor, stack strin
 	})
 }
 
-// Runbook gives a Runbook by id or path, with the next times of its Schedules.
+// Runbook returns a runbook by id or path, with the next times of its schedules.
 func (c *Control) Runbook(ctx context.Context, actor catalog.Actor, idOrPath string) (RunbookView, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) (v RunbookView, err error) {
-		if v.Runbook, err = tx.Runbook(actor.OrganizationID, idOrPath); err != nil {
-			return v, unknownRunbook(err, idOrPath)
-		}
-		v.Runs, err = schedulesOf(tx, v.Runbook, runsShown)
-		return v, err
-	})
+	b, err := c.runbookSchedules(ctx, actor, idOrPath)
+	if err != nil {
+		return RunbookView{}, err
+	}
+	runs, err := b.views(ctx, runsShown)
+	return RunbookView{Runbook: b.runbook, Runs: runs}, err
 }
 
 func unknownRunbook(err error, name string) error {
@@ -63,23 +62,43 @@ func unknownRunbook(err error, name string) error {
 	return fault.New(fault.NotFound, "runbook_not_found", "there is no Runbook %q", name).WithHint("see: legwork runbook list")
 }
 
-// schedulesOf tells what became of the Schedules of a Runbook, with the next n times of those that are not disabled.
-func schedulesOf(tx *store.Tx, b catalog.Runbook, n int) (views []ScheduleView, err error) {
-	stored, err := tx.Schedules(b.OrganizationID, b.ID)
-	if err != nil {
-		return nil, err
-	}
-	known := map[string]store.Schedule{}
-	for _, s := range stored {
-		known[s.Name] = s
-	}
-	for i, s := range b.Schedules {
-		kept := known[b.ScheduleName(i)]
-		v := ScheduleView{Name: b.ScheduleName(i), TimeZone: s.TimeZone, Disabled: s.Disabled, LastAt: kept.LastAt, LastJobID: kept.LastJobID, LastError: kept.LastError}
+// runbookSchedules is a runbook with the stored state of its schedules. The times of its next runs are computed from it
+// outside the transaction that read it, because a search for rare dates takes a while.
+type runbookSchedules struct {
+	runbook catalog.Runbook
+	stored  map[string]store.Schedule // by name
+	now     time.Time
+}
+
+func (c *Control) runbookSchedules(ctx context.Context, actor catalog.Actor, idOrPath string) (runbookSchedules, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) (runbookSchedules, error) {
+		b := runbookSchedules{stored: map[string]store.Schedule{}, now: tx.Now()}
+		var err error
+		if b.runbook, err = tx.Runbook(actor.OrganizationID, idOrPath); err != nil {
+			return b, unknownRunbook(err, idOrPath)
+		}
+		stored, err := tx.Schedules(b.runbook.OrganizationID, b.runbook.ID)
+		for _, s := range stored {
+			b.stored[s.Name] = s
+		}
+		return b, err
+	})
+}
+
+// views returns the state of each schedule, with the next n times of those that are enabled.
+func (b runbookSchedules) views(ctx context.Context, n int) ([]ScheduleView, error) {
+	var views []ScheduleView
+	for i, s := range b.runbook.Schedules {
+		name := b.runbook.ScheduleName(i)
+		last := b.stored[name]
+		v := ScheduleView{Name: name, TimeZone: s.TimeZone, Disabled: s.Disabled,
+			LastAt: last.LastAt, LastJobID: last.LastJobID, LastError: last.LastError}
 		if !s.Disabled {
-			if v.Next, err = catalog.NextRuns(s, tx.Now(), n); err != nil {
-				return nil, fmt.Errorf("schedule %s of runbook %s: %w", v.Name, b.Path(), err)
+			next, err := catalog.NextRuns(ctx, s, b.now, n)
+			if err != nil {
+				return nil, fmt.Errorf("schedule %s of runbook %s: %w", name, b.runbook.Path(), err)
 			}
+			v.Next = next
 		}
 		views = append(views, v)
 	}
