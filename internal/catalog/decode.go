@@ -52,9 +52,9 @@ func (d *decoder) enter(n *yaml.Node, field string) (*yaml.Node, bool) {
 		d.add(d.line(n), field, "is too much: anchors may not expand to more than %d values and %d bytes", maxDocumentNodes, MaxManifestFile)
 		return n, false
 	}
-	if d.depth > maxDepth {
+	if d.depth > MaxDepth {
 		d.stopped = true
-		d.add(d.line(n), field, "is nested more than %d deep, or an anchor holds itself", maxDepth)
+		d.add(d.line(n), field, "is nested more than %d deep, or an anchor holds itself", MaxDepth)
 		return n, false
 	}
 	return n, true

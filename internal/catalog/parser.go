@@ -153,8 +153,10 @@ func (d *decoder) reported(field string) bool {
 const (
 	maxNodes         = 1_000_000 // values in a manifest, counted each time they are referred to
 	maxDocumentNodes = 200_000   // and in a document
-	maxDepth         = 64
 )
+
+// MaxDepth is how deep the values of a manifest may be nested.
+const MaxDepth = 64
 
 // budget is what may still be read.
 type budget struct{ nodes, bytes int }

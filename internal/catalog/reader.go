@@ -264,8 +264,8 @@ func (r *jsonReader) next(depth int) (*yaml.Node, error) {
 }
 
 func (r *jsonReader) composite(n *yaml.Node, open json.Delim, depth int) error {
-	if depth >= 2*maxDepth {
-		return fmt.Errorf("nested more than %d deep", 2*maxDepth)
+	if depth >= 2*MaxDepth {
+		return fmt.Errorf("nested more than %d deep", 2*MaxDepth)
 	}
 	n.Kind = yaml.SequenceNode
 	if open == '{' {

@@ -2,14 +2,19 @@ package wire
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/fxamacker/cbor/v2"
 
+	"legwork/internal/catalog"
 	"legwork/internal/fault"
 )
 
 // MaxFrame bounds one frame on the wire in bytes, and so every message.
 const MaxFrame = 8 << 20
+
+// maxNestedMessage bounds how deep the structs of a message are nested around a value that was declared.
+const maxNestedMessage = 32
 
 // The two ways of CBOR. Both are immutable and safe for concurrent use.
 var (
@@ -19,7 +24,8 @@ var (
 		ShortestFloat: cbor.ShortestFloat16,
 	}.EncMode())
 	decoding = mustMode(cbor.DecOptions{
-		MaxNestedLevels:  32,
+		DefaultMapType:   reflect.TypeFor[map[string]any](), // as encoding/json has it: such a value may become JSON again
+		MaxNestedLevels:  catalog.MaxDepth + maxNestedMessage,
 		MaxArrayElements: maxRecords,
 		MaxMapPairs:      maxOutputs,
 		IndefLength:      cbor.IndefLengthForbidden,
