@@ -93,10 +93,49 @@ func TestOwnHostsArePinned(t *testing.T) {
 	if want := []runbook.Part{{RunnerID: "1", Runner: "east", Instance: "i1", Nodes: []int{1, 2, 3, 4}}, {RunnerID: "1", Runner: "east", Instance: "i2", Nodes: []int{0}}}; !reflect.DeepEqual(p.Parts, want) {
 		t.Fatalf("%+v", p.Parts)
 	}
+	in.Runners = append(in.Runners, runbook.Candidate{RunnerID: "2", Runner: "west"})
+	in.Spec.Dispatch = catalog.Dispatch{Mode: catalog.ManualDispatch, Runner: "west"}
+	if f := refused(t, in, "nodes_uncovered"); !strings.Contains(f.Message, "h1 (runner east)") {
+		t.Errorf("got %q, want the runner of h1", f.Message)
+	}
 	in.Runners[0].Hosts = nil
-	refused(t, in, "nodes_uncovered")
-	in.Spec.Dispatch = catalog.Dispatch{Mode: catalog.ManualDispatch, Runner: "east"}
-	refused(t, in, "nodes_uncovered")
+	in.Spec.Dispatch = catalog.Dispatch{}
+	if f := refused(t, in, "nodes_uncovered"); !strings.Contains(f.Hint, "node_filter") {
+		t.Errorf("got hint %q, want one about node_filter", f.Hint)
+	}
+}
+
+func TestLocalNodeThatIsNoInstanceRunsWhereItIsCovered(t *testing.T) {
+	local := []node.Node{{Name: "localhost", Connection: node.Local}}
+	west := runbook.Candidate{RunnerID: "2", Runner: "west", Filter: filter(t, "*"), Priority: 2, Hosts: map[string]string{"w1": "w1"}}
+	east := runbook.Candidate{RunnerID: "1", Runner: "east", Filter: filter(t, "*"), Priority: 1}
+	on := func(runner runbook.Candidate) []runbook.Part {
+		return []runbook.Part{{RunnerID: runner.RunnerID, Runner: runner.Runner, Nodes: []int{0}}}
+	}
+	manual := func(d catalog.Dispatch) catalog.Dispatch { d.Mode = catalog.ManualDispatch; return d }
+	here := runbook.Candidate{RunnerID: "L", Runner: "local"}
+	for name, c := range map[string]struct {
+		runners  []runbook.Candidate
+		local    *runbook.Candidate
+		dispatch catalog.Dispatch
+		want     []runbook.Part
+	}{
+		"by filter":     {runners: []runbook.Candidate{west, east}, want: on(east)},
+		"to a runner":   {runners: []runbook.Candidate{west, east}, dispatch: manual(catalog.Dispatch{Runner: "west"}), want: on(west)},
+		"uncovered":     {local: &here, want: on(here)},
+		"to the server": {local: &here, dispatch: catalog.Dispatch{Mode: catalog.LocalDispatch}, want: on(here)},
+		"to any of labels": {dispatch: manual(catalog.Dispatch{Labels: map[string]string{"a": "b"}}),
+			want: []runbook.Part{{Labels: map[string]string{"a": "b"}, Nodes: []int{0}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := over(cmd("a"))
+			spec.Dispatch = c.dispatch
+			p := compile(t, runbook.Input{Spec: spec, Nodes: local, Runners: c.runners, Local: c.local, UncoveredLocal: c.local != nil})
+			if !reflect.DeepEqual(p.Parts, c.want) {
+				t.Errorf("got %+v, want %+v", p.Parts, c.want)
+			}
+		})
+	}
 }
 
 func TestManualAndLocalDispatch(t *testing.T) {

@@ -32,18 +32,21 @@ func (p *Plan) dispatch(in Input) error {
 	return err
 }
 
-// whole takes all Nodes to one Runner, as a pinned Part for each Instance whose own host is among them.
-func (p *Plan) whole(c Candidate, labels map[string]string) error {
+// whole assigns all nodes to one runner, with a pinned part for each of its instances whose host is among them.
+func (p *Plan) whole(in Input, c Candidate, labels map[string]string) error {
 	s := share{candidate: c, labels: labels}
+	coverage := CoverageOf(in.Runners, in.Local, in.UncoveredLocal)
 	var foreign []string
 	for i, n := range p.Nodes {
-		if !s.add(i, n) {
-			foreign = append(foreign, n.Name)
+		if owner, owned := coverage.owner(n); owned && owner.RunnerID != c.RunnerID {
+			foreign = append(foreign, fmt.Sprintf("%s (runner %s)", n.Name, owner.Runner))
+			continue
 		}
+		s.add(i, n)
 	}
 	if len(foreign) > 0 {
-		return fault.New(fault.Conflict, "nodes_uncovered", "the Runner is another one than that of which these Nodes are the own hosts: %s", some(foreign)).
-			WithHint("take them out by the filter, or dispatch automatically")
+		return fault.New(fault.Conflict, "nodes_uncovered", "these nodes are hosts of instances of other runners: %s", some(foreign)).
+			WithHint("exclude them with the node filter, or use `dispatch: {mode: automatic}`")
 	}
 	p.Parts = s.parts()
 	if len(p.Parts) == 0 {
@@ -59,11 +62,11 @@ func (p *Plan) dispatchManually(in Input) error {
 		if err != nil {
 			return err
 		}
-		return p.whole(Candidate{}, labels)
+		return p.whole(in, Candidate{}, labels)
 	}
 	for _, c := range in.Runners {
 		if c.Runner == d.Runner {
-			return p.whole(c, nil)
+			return p.whole(in, c, nil)
 		}
 	}
 	return fault.New(fault.Conflict, "runner_missing", "the Runner %q is not assigned to the Stack %q", d.Runner, in.Spec.Stack).
@@ -95,7 +98,7 @@ func (p *Plan) dispatchLocally(in Input) error {
 		return fault.New(fault.Conflict, "runner_missing", "the Runbook is for the Local Runner, and the Server has none").
 			WithHint("set `local_runner: true` in the Server's settings, or dispatch to a Runner")
 	}
-	return p.whole(*in.Local, nil)
+	return p.whole(in, *in.Local, nil)
 }
 
 // dispatchByFilters gives every Node to the first Runner, by priority and name, whose filter matches it. The own host of an
@@ -115,9 +118,12 @@ func (p *Plan) dispatchByFilters(in Input) error {
 	}
 	var uncovered []string
 	for i, n := range p.Nodes {
-		if r := coverage.of(n); r < 0 || !shares[r].add(i, n) {
+		r := coverage.of(n)
+		if r < 0 {
 			uncovered = append(uncovered, n.Name)
+			continue
 		}
+		shares[r].add(i, n)
 	}
 	if len(uncovered) > 0 {
 		return fault.New(fault.Conflict, "nodes_uncovered", "%s covered by no Runner: %s", nodesAre(len(uncovered)), some(uncovered)).
@@ -171,12 +177,18 @@ func (c Coverage) Of(n node.Node) (of Candidate, ok bool) {
 	return of, false
 }
 
+// owner returns the runner of the instance whose host a node is. ok is false for every other node.
+func (c Coverage) owner(n node.Node) (owner Candidate, ok bool) {
+	i, ok := c.owners[n.Name]
+	if !ok || n.Connection != node.Local {
+		return owner, false
+	}
+	return c.runners[i], true
+}
+
 func (c Coverage) of(n node.Node) int {
-	if n.Connection == node.Local {
-		if i, ok := c.owners[n.Name]; ok {
-			return i
-		}
-		return -1
+	if i, ok := c.owners[n.Name]; ok && n.Connection == node.Local {
+		return i
 	}
 	for i := range c.runners {
 		if c.runners[i].Filter.Match(n) {
@@ -194,21 +206,17 @@ type share struct {
 	pinned    map[string][]int // by Instance
 }
 
-// add takes a Node; it does not take the own host of another Runner's Instance.
-func (s *share) add(i int, n node.Node) bool {
-	if n.Connection != node.Local {
+// add adds a node: the host of an instance is pinned to that instance, any other node may go to any instance.
+func (s *share) add(i int, n node.Node) {
+	instance, own := s.candidate.Hosts[n.Name]
+	if !own || n.Connection != node.Local {
 		s.free = append(s.free, i)
-		return true
-	}
-	instance, ok := s.candidate.Hosts[n.Name]
-	if !ok {
-		return false
+		return
 	}
 	if s.pinned == nil {
 		s.pinned = map[string][]int{}
 	}
 	s.pinned[instance] = append(s.pinned[instance], i)
-	return true
 }
 
 // parts gives one Part, and a further one for every Instance after the first whose own host is among the Nodes.
