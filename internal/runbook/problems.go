@@ -29,7 +29,8 @@ func Problems(spec catalog.RunbookSpec) []fault.Problem {
 
 type checker struct {
 	spec     catalog.RunbookSpec
-	known    int // steps before this one may be spoken of
+	known    int  // steps before this one may be spoken of
+	handler  bool // the text is of the error handler of step known, which may refer to how that step failed
 	refs     []expression.Ref
 	problems []fault.Problem
 }
@@ -82,8 +83,10 @@ func (c *checker) step(at string, s catalog.RunbookStep) {
 	kind, each := kindOf(s)
 	onNodes := each == catalog.EachNode && kind != ModuleItem && kind != ApprovalItem
 	for _, t := range stepTexts(s) {
+		c.handler = strings.HasPrefix(t.field, "on_error.")
 		c.text(at+t.field, t, where{secrets: true, node: onNodes, steps: true})
 	}
+	c.handler = false
 	if s.When != "" {
 		c.condition(at+"when", s.When, onNodes || s.Runbook != nil)
 	}
@@ -149,6 +152,9 @@ func (c *checker) earlier(field string, r expression.Ref) {
 	switch {
 	case i < 0:
 		c.add(field, "step.%s: the Runbook has no such step%s", r.Name, didYouMean(name, names))
+	case i == c.known && c.handler && (r.Key == "exit_code" || r.Key == "status"):
+	case i == c.known && c.handler:
+		c.add(field, "${%s}: a step that failed has no values; its error handler can use exit_code and status", r)
 	case i >= c.known:
 		c.add(field, "step.%s is not done before this one", r.Name)
 	case nested && c.spec.Steps[i].Runbook == nil:

@@ -244,6 +244,11 @@ func (v View) Env(refs []expression.Ref) (map[string]string, error) {
 		for _, key := range sorted(r.Values) {
 			set(expression.Ref{Root: expression.Step, Name: step, Key: key}, r.Values[key])
 		}
+		if r.Status == "" { // of a step that only passed values on
+			return
+		}
+		set(expression.Ref{Root: expression.Step, Name: step, Key: "status"}, r.Status)
+		set(expression.Ref{Root: expression.Step, Name: step, Key: "exit_code"}, strconv.Itoa(r.ExitCode))
 	})
 	own := maps.Clone(s.Env)
 	if own == nil {

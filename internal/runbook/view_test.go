@@ -42,7 +42,7 @@ func TestTheEnvironmentOfACommand(t *testing.T) {
 	want := map[string]string{
 		"OPTION_env": "prod", "OPTION_n": "3", "OPTION_l": "a,b", "OPTION_file": "/run/file", "OPTION_pw": "s3cret",
 		"NODE_NAME": "web-1", "NODE_ADDRESS": "web-1", "NODE_PORT": "22", "NODE_ATTRIBUTE_rack_x": "r1",
-		"STEP_build_version": "1.2", "TOKEN": "t-tok", "X": "step", "Y": "prod", "SECRET_token": "tok",
+		"STEP_build_version": "1.2", "STEP_build_status": "succeeded", "STEP_build_exit_code": "0", "TOKEN": "t-tok", "X": "step", "Y": "prod", "SECRET_token": "tok",
 	}
 	if !reflect.DeepEqual(env, want) {
 		t.Fatalf("%v", env)
@@ -183,6 +183,7 @@ func TestProblemsOfADeclaration(t *testing.T) {
 	)
 	good.Options = []catalog.Option{{Name: "version"}, {Name: "pw", Type: catalog.SecretOption}, {Name: "later", ValuesFrom: &catalog.ValuesFrom{URL: "https://h/${option.version}"}}}
 	good.Env = map[string]string{"A": "${option.pw}${secret.x}"}
+	good.Steps[0].OnError = &catalog.ErrorHandler{Command: "x ${step.build.exit_code} ${step.build.status}"}
 	if problems := runbook.Problems(good); len(problems) != 0 {
 		t.Fatal(problems)
 	}
@@ -205,6 +206,13 @@ func TestProblemsOfADeclaration(t *testing.T) {
 		{"steps[0].script.run", "OPTION_version", func(s *catalog.RunbookSpec) {
 			s.Steps[0].Command, s.Steps[0].Script = "", &catalog.StepScript{Run: "#!/usr/bin/python3\n${option.version}"}
 		}},
+		{"steps[0].on_error.command", "use exit_code and status", func(s *catalog.RunbookSpec) {
+			s.Steps[0].OnError = &catalog.ErrorHandler{Command: "x ${step.build.version}"}
+		}},
+		{"steps[0].on_error.command", "not done before", func(s *catalog.RunbookSpec) {
+			s.Steps[0].OnError = &catalog.ErrorHandler{Command: "x ${step.install.exit_code}"}
+		}},
+		{"steps[0].command", "not done before", func(s *catalog.RunbookSpec) { s.Steps[0].Command = "x ${step.build.exit_code}" }},
 		{"steps[0].on_error.script.args[0]", "closed", func(s *catalog.RunbookSpec) {
 			s.Steps[0].OnError = &catalog.ErrorHandler{Script: &catalog.StepScript{Args: []string{"${"}}}
 		}},

@@ -99,7 +99,7 @@ func TestTriesAndHandlers(t *testing.T) {
 		return runbook.Item{Name: "one", Kind: runbook.CommandItem, Step: step}
 	}
 	handler := func(recover bool) *catalog.ErrorHandler {
-		return &catalog.ErrorHandler{Command: "handle ${step.one.exit_code}", Recover: recover}
+		return &catalog.ErrorHandler{Command: "handle", Recover: recover} // reads the variables
 	}
 	for _, c := range []struct {
 		name    string
@@ -132,6 +132,9 @@ func TestTriesAndHandlers(t *testing.T) {
 					case strings.Contains(string(cmd.Script), "handle"):
 						if code := cmd.Env["STEP_one_exit_code"]; code != "1" {
 							t.Errorf("the handler is told the exit status %q", code)
+						}
+						if got, want := cmd.Env["STEP_one_status"], "failed"; got != want {
+							t.Errorf("STEP_one_status: got %q, want %q", got, want)
 						}
 						return Result{Began: true, ExitCode: c.handled}, nil
 					case runs == c.well:
