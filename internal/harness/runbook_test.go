@@ -1,6 +1,8 @@
 package harness_test
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,6 +134,7 @@ source:
     roles/app/tasks/main.yml: |
       - copy: {content: "{{ version }}", dest: "{{ dir }}/version"}
         notify: restart
+      - copy: {content: "{{ app.ports[1].tls }}", dest: "{{ dir }}/tls"}
       - command: /bin/false
         when: inventory_hostname == "node-02"
     roles/app/handlers/main.yml: |
@@ -144,8 +147,9 @@ func TestAnsible(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, harness.StartNodeNames(t, 3), 1)
 	body := "nodes: 'tags: web'\noptions: [{name: version, required: true}]\non_failure: continue\n" + playbooks
-	w.runbook("check", body+"steps:\n- {name: play, ansible: {playbook: site.yml, check: true, extra_vars: {version: '${option.version}'}}}\n")
-	w.runbook("play", body+"steps:\n- {name: play, ansible: {playbook: site.yml, extra_vars: {version: '${option.version}'}}}\n- {name: after, command: 'touch ${node.attribute.dir}/after'}\n")
+	vars := "{version: '${option.version}', app: {ports: [80, {tls: '${option.version} tls'}]}}"
+	w.runbook("check", body+"steps:\n- {name: play, ansible: {playbook: site.yml, check: true, extra_vars: "+vars+"}}\n")
+	w.runbook("play", body+"steps:\n- {name: play, ansible: {playbook: site.yml, extra_vars: "+vars+"}}\n- {name: after, command: 'touch ${node.attribute.dir}/after'}\n")
 	id := w.run("check", "version=v1")
 	w.Ends(id, work.Succeeded)
 	for _, n := range w.nodes.List {
@@ -169,8 +173,36 @@ func TestAnsible(t *testing.T) {
 		if n.Read("version") != "{{ 6 * 7 }}" || n.Lines("restarted") != 1 {
 			t.Errorf("%s has version %q and was restarted %d times", n.Name, n.Read("version"), n.Lines("restarted"))
 		}
+		if got, want := n.Read("tls"), "{{ 6 * 7 }} tls"; got != want {
+			t.Errorf("%s: nested variable: got %q, want %q", n.Name, got, want)
+		}
 		if w.result(id, "after", n.Name).Status != work.NodeSucceeded {
 			t.Errorf("%s did not go on", n.Name)
 		}
+	}
+}
+
+// TestLocalNodeAndErrorHandler runs a step on a local node that is not the host of an instance. The step fails, and its error
+// handler learns how.
+func TestLocalNodeAndErrorHandler(t *testing.T) {
+	t.Parallel()
+	w := newNodeWorld(t, harness.StartNodeNames(t, 1), 1)
+	dir := t.TempDir()
+	w.Apply("kind: Node\nstack: s\nname: localhost\nconnection: local\ntags: [web]\n")
+	w.runbook("here", `
+nodes: localhost
+steps:
+- name: record
+  command: exit 7
+  on_error: {recover: true, command: 'echo ${step.record.exit_code} $STEP_record_status $STEP_record_exit_code > `+dir+`/handled'}
+`)
+	id := w.run("here")
+	w.Ends(id, work.Succeeded)
+	if got, want := w.result(id, "record", "localhost").Status, work.NodeRecovered; got != want {
+		t.Errorf("the step: got %s, want %s", got, want)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "handled"))
+	if got, want := string(text), "7 failed 7\n"; err != nil || got != want {
+		t.Errorf("the error handler: got %q, %v, want %q", got, err, want)
 	}
 }

@@ -15,15 +15,34 @@ import time
 
 from ansible.plugins.callback import CallbackBase
 
-MOST = 16384  # bytes of a text in an event
+MOST = 16384  # characters of a text in an event
+MOST_LABEL = 1024  # and of the label of a loop item
+
+# Keys of a result that are about the result and not about what a debug task was asked to show.
+ABOUT = {"changed", "failed", "skipped", "invocation", "ansible_loop_var", "ansible_index_var", "ansible_loop"}
 
 
-def text(value):
+def text(value, most=MOST):
     if value is None:
         return ""
     if not isinstance(value, str):
-        value = json.dumps(value, default=str)
-    return value[:MOST]
+        value = json.dumps(value, default=str, ensure_ascii=False, indent=4, sort_keys=True)
+    return value[:most]
+
+
+def shown(values):
+    """Returns what a debug task shows: its message, or its variable as "name: value"."""
+    if "msg" in values:
+        return text(values["msg"])
+    names = [key for key in values if key not in ABOUT and not key.startswith("_ansible")]
+    others = [key for key in names if key != values.get("ansible_loop_var")]
+    return "\n".join(key + ": " + text(values[key]) for key in others or names)[:MOST]
+
+
+def label(values):
+    """Returns the label of a loop item as Ansible prints it."""
+    variable = values.get("ansible_loop_var", "item")
+    return text(values.get("_ansible_item_label", values.get(variable)), MOST_LABEL)
 
 
 class CallbackModule(CallbackBase):
@@ -34,27 +53,47 @@ class CallbackModule(CallbackBase):
     def __init__(self):
         super().__init__()
         self._pipe = os.fdopen(int(os.environ.pop("LEGWORK_EVENTS")), "w", encoding="utf-8", errors="replace")
-        self._began = {}
+        self._began = {}  # when a task began, by task
+        self._items = {}  # when the last loop item ended, by task and host
 
     def _say(self, kind, **fields):
         fields["kind"] = kind
-        self._pipe.write(json.dumps(fields, default=str) + "\n")
+        self._pipe.write(json.dumps(fields, default=str, ensure_ascii=False) + "\n")
         self._pipe.flush()
 
-    def _result(self, status, result, ignored=False):
+    def _since(self, kind, task, host):
+        now = time.time()
+        began = self._began.get(task._uuid, now)
+        if kind == "item":
+            began = self._items.get((task._uuid, host), began)
+            self._items[(task._uuid, host)] = now
+        return now - began
+
+    def _result(self, status, result, ignored=False, kind="result"):
         values = result._result
         task = result._task
+        host = result._host.get_name()
         hidden = bool(values.get("_ansible_no_log") or task.no_log)
         fields = {
-            "host": result._host.get_name(),
+            "host": host,
             "task": task.get_name(),
             "action": task.action,
             "status": status,
             "ignored": ignored,
-            "seconds": time.time() - self._began.get(task._uuid, time.time()),
+            "loop": "results" in values and bool(task.loop),
+            "seconds": self._since(kind, task, host),
         }
+        if kind == "item":
+            fields["item"] = "(hidden by no_log)" if hidden else label(values)
+        if status == "retry":
+            fields["retries_left"] = int(values.get("retries", 0)) - int(values.get("attempts", 0))
         if not hidden:
-            fields["message"] = text(values.get("msg"))
+            if values.get("_ansible_verbose_always") and status == "ok":
+                fields["message"] = shown(values)
+            else:
+                fields["message"] = text(values.get("msg"))
+            if isinstance(values.get("rc"), int):
+                fields["exit_code"] = values["rc"]
             fields["reason"] = text(values.get("exception") or values.get("module_stderr") if status in ("failed", "unreachable") else None)
             fields["stdout"] = text(values.get("stdout"))
             fields["stderr"] = text(values.get("stderr"))
@@ -63,7 +102,7 @@ class CallbackModule(CallbackBase):
                     fields["diff"] = text(self._get_diff(values["diff"]))
                 except Exception:  # a module may give a diff of any form
                     fields["diff"] = text(values["diff"])
-        self._say("result", **fields)
+        self._say(kind, **fields)
 
     def v2_playbook_on_play_start(self, play):
         self._say("play", task=text(play.get_name()))
@@ -95,6 +134,15 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_unreachable(self, result):
         self._result("unreachable", result)
+
+    def v2_runner_item_on_ok(self, result):
+        self._result("changed" if result._result.get("changed") else "ok", result, kind="item")
+
+    def v2_runner_item_on_failed(self, result):
+        self._result("failed", result, kind="item")
+
+    def v2_runner_item_on_skipped(self, result):
+        self._result("skipped", result, kind="item")
 
     def v2_runner_retry(self, result):
         self._result("retry", result)

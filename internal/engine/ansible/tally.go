@@ -3,6 +3,7 @@ package ansible
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"legwork/internal/fault"
 )
 
-// maxEvent bounds a line that the plugin writes: four texts of 16 KiB, written as JSON.
+// maxEvent bounds a line that the plugin writes: five texts of 16,384 characters, written as JSON.
 const maxEvent = 1 << 20
 
 // event is what the plugin says.
@@ -31,16 +32,24 @@ type event struct {
 	Stderr  string  `json:"stderr"`
 	Diff    string  `json:"diff"`
 	Counts  Counts  `json:"counts"`
+
+	Loop        bool   `json:"loop"`         // the result sums up a loop, whose items were reported before
+	Item        string `json:"item"`         // label of the loop item, of kind "item"
+	RetriesLeft int    `json:"retries_left"` // of status "retry"
+	ExitCode    int    `json:"exit_code"`    // of a command
 }
 
 // tally gathers events by host.
 type tally struct {
 	sink   Sink
 	byName map[string]*Host
-	summed bool // the recap came: the playbook is through
+	failed map[string]event // the first loop item of the current task that failed, by host
+	summed bool             // the recap came: the playbook is through
 }
 
-func newTally(sink Sink) *tally { return &tally{sink: sink, byName: map[string]*Host{}} }
+func newTally(sink Sink) *tally {
+	return &tally{sink: sink, byName: map[string]*Host{}, failed: map[string]event{}}
+}
 
 // read takes events until the plugin's end is closed.
 func (t *tally) read(r io.Reader) error {
@@ -70,9 +79,17 @@ func (t *tally) take(e event) {
 		t.sink.Line("", "HANDLER "+e.Task)
 	case "notice":
 		t.sink.Line("", e.Message)
+	case "item":
+		t.say(e)
+		if _, known := t.failed[e.Host]; e.Status == "failed" && !known {
+			t.failed[e.Host] = e
+		}
 	case "result":
 		t.say(e)
 		t.note(e)
+		if e.Status != "retry" {
+			delete(t.failed, e.Host)
+		}
 	case "summary":
 		t.summed = true
 		h := t.host(e.Host)
@@ -84,19 +101,40 @@ func (t *tally) take(e event) {
 
 // say writes a result as lines of its host.
 func (t *tally) say(e event) {
-	head := e.Status + ": " + e.Task
-	if e.Ignored {
-		head += " (ignored)"
+	t.sink.Line(e.Host, e.head())
+	if e.Loop { // its items said everything
+		return
 	}
-	if e.Seconds >= 1 {
-		head += fmt.Sprintf(" (%.1f s)", e.Seconds)
+	message := e.Message
+	if message == exitMessage && e.ExitCode != 0 { // the first line has the exit status
+		message = ""
 	}
-	t.sink.Line(e.Host, head)
-	for _, text := range []string{e.Message, e.Stdout, e.Stderr, e.Reason, e.Diff} {
+	for _, text := range []string{message, e.Stdout, e.Stderr, e.Reason, e.Diff} {
 		for line := range strings.Lines(text) {
 			t.sink.Line(e.Host, "    "+strings.TrimRight(line, "\r\n"))
 		}
 	}
+}
+
+// head returns the first line about a result.
+func (e event) head() string {
+	head := e.Status + ": " + e.Task
+	if e.Kind == "item" {
+		head += " (item=" + strings.ReplaceAll(e.Item, "\n", " ") + ")"
+	}
+	switch {
+	case e.Ignored:
+		head += " (ignored)"
+	case e.Status == "retry":
+		head += fmt.Sprintf(" (retries left: %d)", e.RetriesLeft)
+	}
+	if e.Status == "failed" && e.ExitCode != 0 {
+		head += fmt.Sprintf(" (exit status %d)", e.ExitCode)
+	}
+	if e.Seconds >= 1 {
+		head += fmt.Sprintf(" (%.1f s)", e.Seconds)
+	}
+	return head
 }
 
 func (t *tally) note(e event) {
@@ -105,19 +143,37 @@ func (t *tally) note(e event) {
 		return
 	}
 	h.Unreachable = h.Unreachable || e.Status == "unreachable"
-	if h.Message == "" {
-		h.Message = e.Task + ": " + firstLine(e)
+	if h.Message != "" {
+		return
+	}
+	h.Message = e.Task + ": " + firstLine(e)
+	if item, ok := t.failed[e.Host]; e.Loop && ok {
+		h.Message = fmt.Sprintf("%s (item=%s): %s", e.Task, strings.ReplaceAll(item.Item, "\n", " "), firstLine(item))
 	}
 }
 
-// firstLine gives the first line that says why a task failed.
+// exitMessage is what Ansible says of every command that fails.
+const exitMessage = "non-zero return code"
+
+// firstLine returns the first line that says why a task failed. Of a command it is the exit status and what the command
+// printed first.
 func firstLine(e event) string {
-	for _, text := range []string{e.Message, e.Stderr, e.Stdout, e.Reason} {
-		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" {
+	texts := []string{e.Message, e.Stderr, e.Stdout, e.Reason}
+	prefix := ""
+	if e.ExitCode != 0 && e.Message == exitMessage {
+		prefix = fmt.Sprintf("exit status %d", e.ExitCode)
+		texts = texts[1:]
+	}
+	for _, text := range texts {
+		line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+		switch {
+		case line != "" && prefix != "":
+			return prefix + ": " + line
+		case line != "":
 			return line
 		}
 	}
-	return e.Status
+	return cmp.Or(prefix, e.Status)
 }
 
 func (t *tally) host(name string) *Host {
