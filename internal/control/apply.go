@@ -254,16 +254,16 @@ func (c *Control) carryOut(all ...moved) {
 func (c *Control) effect(m moved, e work.Effect) {
 	switch e := e.(type) {
 	case work.SendStep:
-		if m.to != nil && c.sessions.ofInstance(instanceOf(m.job)) != m.to {
+		if m.to != nil && c.sessions.holder(m.job.Binding) != m.to {
 			return
 		}
 		c.sendStep(m.job, e.Step, m.spec, m.round)
 	case work.SendCancel:
-		if s := c.sessions.ofInstance(instanceOf(m.job)); s != nil {
+		if s := c.sessions.holder(m.job.Binding); s != nil {
 			s.send(&wire.Cancel{Ref: wire.Ref{Job: m.job.ID, Attempt: e.Attempt}, Mode: e.Mode})
 		}
 	case work.Release:
-		if s := c.sessions.ofInstance(e.Binding.InstanceID); s != nil {
+		if s := c.sessions.holder(&e.Binding); s != nil {
 			s.drop(wire.Ref{Job: m.job.ID, Attempt: e.Attempt})
 		}
 	case work.Advance:
@@ -291,7 +291,7 @@ func (c *Control) supersede(m moved) {
 	default:
 		return
 	}
-	s := c.sessions.ofInstance(m.before.Binding.InstanceID)
+	s := c.sessions.holder(m.before.Binding)
 	if s == nil {
 		return
 	}
@@ -333,7 +333,7 @@ func instanceOf(job *work.Job) string {
 // sendStep tells the bound Instance to execute a Step, when its Session is here. The Spec goes with the first Step,
 // and again with one that was approved, because it bears the approved plan.
 func (c *Control) sendStep(job *work.Job, step int, spec *work.Spec, round *work.Round) {
-	s := c.sessions.ofInstance(instanceOf(job))
+	s := c.sessions.holder(job.Binding)
 	if s == nil {
 		return
 	}

@@ -54,6 +54,7 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 		}
 		m, _, err = c.move(tx, j, work.ClaimedBy{Binding: work.Binding{
 			RunnerID: s.runnerID, Runner: s.runner, InstanceID: s.instanceID, Instance: s.instance, OfferedAt: offered.UTC(),
+			Fingerprint: s.fingerprint,
 		}})
 		if err == nil && len(sealed) > 0 {
 			err = tx.PutJobInputs(ref.Job, ref.Attempt, sealed)

@@ -114,7 +114,8 @@ type greeting struct {
 // greet enters the Instance and reconciles its journal with the truth.
 func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity, hello *wire.Hello) (g greeting, err error) {
 	key := sha256.Sum256([]byte(hello.Key))
-	s.keyHash, s.org, s.runnerID, s.instance = key[:], id.OrganizationID, id.RunnerID, hello.Instance
+	s.keyHash, s.fingerprint = key[:], fingerprint(key[:])
+	s.org, s.runnerID, s.instance = id.OrganizationID, id.RunnerID, hello.Instance
 	s.version = hello.Version
 	s.log = c.log.With("runner_id", id.RunnerID, "instance", hello.Instance)
 	c.takeOver(ctx, s)
@@ -127,6 +128,7 @@ func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity, hell
 	}
 	if g.was != "" {
 		c.hintReplaced(g.was)
+		c.endDisplaced(ctx, g.was)
 	}
 	for i := range g.welcome.Jobs {
 		c.addSpec(ctx, &g.welcome.Jobs[i], g.bound)
@@ -249,9 +251,10 @@ func (c *Control) instanceFor(tx *store.Tx, s *session, runner catalog.Runner) (
 	if err != nil {
 		return mine, err
 	}
-	if mine.ID != "" && !bytes.Equal(mine.KeyHash, s.keyHash) && c.living(mine, tx.Now()) {
-		return mine, &wire.CloseError{Code: wire.CloseDuplicate, Reason: fmt.Sprintf(
-			"another process is connected as Instance %q of Runner %s: stop it, or set another Runner.Instance", mine.Name, runner.Name)}
+	if mine.ID != "" && !bytes.Equal(mine.KeyHash, s.keyHash) {
+		if err := c.mayDisplace(tx, s, mine); err != nil {
+			return mine, err
+		}
 	}
 	mine.OrganizationID, mine.RunnerID, mine.Name = s.org, runner.ID, s.instance
 	if runner.AllowMultipleInstances {
@@ -286,8 +289,9 @@ func (c *Control) living(i store.Instance, now time.Time) bool {
 	return now.Sub(i.LastSeen) < c.limits.Lease
 }
 
-// reconcile compares the journal with what the Instance is bound to. What is in both goes on; what the Instance has
-// no trace of is lost; what is not bound to it any more is superseded.
+// reconcile compares the journal with what the Instance is bound to. What is in both goes on; what is not in the journal
+// is decided by work.Forgotten, and by work.Displaced where it is bound to another key; what is not bound to the Instance
+// any more is superseded.
 func (c *Control) reconcile(tx *store.Tx, s *session, journal []wire.Held, g *greeting) error {
 	held := map[wire.Ref]bool{}
 	for _, h := range journal {
@@ -323,9 +327,10 @@ func (c *Control) rebind(tx *store.Tx, s *session, id string, held, decided map[
 		return err
 	}
 	ref := refOf(j)
-	var event work.Event = work.Resumed{Attempt: j.Attempt}
-	if !held[ref] {
-		event = work.LeaseLost{Attempt: j.Attempt, Reason: "its instance came back and knew nothing of it", Gone: true}
+	goesOn := s.holds(j) && held[ref]
+	event := atHello(s, j, goesOn)
+	if event == nil {
+		return nil
 	}
 	m, changed, err := c.move(tx, j, event)
 	if err != nil {
@@ -335,7 +340,7 @@ func (c *Control) rebind(tx *store.Tx, s *session, id string, held, decided map[
 		g.moves = append(g.moves, m)
 		j = m.job
 	}
-	if !held[ref] {
+	if !goesOn {
 		return nil
 	}
 	decided[ref] = true

@@ -208,9 +208,10 @@ func (c *Control) push(ctx context.Context, s *session, id string) {
 	c.pushJob(s, j)
 }
 
-// pushJob says again what may have got lost; told twice, it is done once.
+// pushJob says again what may have got lost; told twice, it is done once. An interrupted Job is told nothing: when its
+// Instance still has it, it resumes first.
 func (c *Control) pushJob(s *session, j *work.Job) {
-	if instanceOf(j) != s.instanceID || j.Status.Terminal() {
+	if !s.holds(j) || j.Status.Terminal() || j.Status == work.Interrupted {
 		return
 	}
 	if i := j.Current(); i < len(j.Steps) && j.Steps[i].Status == work.StepSent {

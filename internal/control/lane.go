@@ -318,7 +318,7 @@ func (s *session) standing(j *work.Job, ref wire.Ref) standing {
 	}
 	if ref.Attempt == j.Attempt && j.Binding != nil {
 		switch {
-		case j.Binding.InstanceID != s.instanceID:
+		case !s.holds(j):
 			return stranger
 		case j.Status.Terminal():
 			return former
@@ -326,7 +326,7 @@ func (s *session) standing(j *work.Job, ref wire.Ref) standing {
 		return holder
 	}
 	for _, lost := range j.Losses {
-		if lost.Attempt == ref.Attempt && lost.Runner == s.runner && lost.Instance == s.instance {
+		if lost.Attempt == ref.Attempt && lost.Runner == s.runner && lost.Instance == s.instance && s.made(lost) {
 			return former
 		}
 	}

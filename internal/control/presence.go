@@ -108,6 +108,9 @@ func (c *Control) checkSession(ctx context.Context, s *session) {
 	}
 	s.known.SetActive(bound, began)
 	for _, j := range bound {
+		if !s.holds(j) {
+			continue
+		}
 		if j.Status == work.Interrupted && s.worksOn(refOf(j)) {
 			c.applyLate(ctx, s.org, j.ID, work.Resumed{Attempt: j.Attempt})
 			continue

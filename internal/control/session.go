@@ -29,6 +29,7 @@ type session struct {
 	runnerID, runner     string // record and its name
 	instanceID, instance string // record and its name
 	keyHash              []byte
+	fingerprint          string // of the key; see work.Job.HeldBy
 	version              string
 	updates              string          // release.Consent
 	known                *queue.Instance // what the queue keeps of it, from the hello on
@@ -410,6 +411,19 @@ func (r *registry) named(runnerID, instance string) *session {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.byName[instanceName{runnerID, instance}]
+}
+
+// holder returns the Session of the Instance that holds a Binding, or nil when it is not connected here. A process that
+// uses the name of the Instance with another key is not the holder.
+func (r *registry) holder(b *work.Binding) *session {
+	if b == nil {
+		return nil
+	}
+	s := r.ofInstance(b.InstanceID)
+	if s == nil || s.fingerprint != b.Fingerprint {
+		return nil
+	}
+	return s
 }
 
 // ofInstance gives the Session of an Instance, or nil when it has none here.

@@ -18,6 +18,7 @@ import (
 type dialect struct {
 	// Types of columns in migrations, and a record's document as JSON.
 	text, blob, eventKey, json string
+	fingerprint                string // of an Instance key, out of key_hash
 
 	// eventID makes the id of an event; $1 counts the events of the transaction, from 1. eventSeen says which ids a
 	// reader may see, so that none appears later below one that was seen.
@@ -49,7 +50,8 @@ const (
 // event is never deleted, so they rise.
 var sqliteDialect = dialect{
 	text: "TEXT", blob: "BLOB", eventKey: "INTEGER", json: "doc",
-	eventID: "nullif($1, $1)", eventSeen: "id > 0",
+	fingerprint: "lower(hex(substr(key_hash, 1, 16)))",
+	eventID:     "nullif($1, $1)", eventSeen: "id > 0",
 	trouble: sqliteTrouble,
 }
 
@@ -63,13 +65,14 @@ const eventsPerTx = 1 << 14
 // event_base lifts the ids of a database that was restored into a younger PostgreSQL.
 var postgresDialect = dialect{
 	text: `TEXT COLLATE "C"`, blob: "BYTEA", eventKey: "BIGINT", json: "doc::json",
-	eventID:   "(SELECT base FROM event_base) + (pg_current_xact_id()::text::bigint << 14) + CAST($1 AS BIGINT)",
-	eventSeen: "id <= (SELECT base FROM event_base) + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 14)",
-	forUpdate: " FOR NO KEY UPDATE", // rows that refer to it may still be added
-	lock:      "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
-	share:     "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))",
-	spoils:    true,
-	trouble:   postgresTrouble,
+	fingerprint: "encode(substring(key_hash FROM 1 FOR 16), 'hex')",
+	eventID:     "(SELECT base FROM event_base) + (pg_current_xact_id()::text::bigint << 14) + CAST($1 AS BIGINT)",
+	eventSeen:   "id <= (SELECT base FROM event_base) + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 14)",
+	forUpdate:   " FOR NO KEY UPDATE", // rows that refer to it may still be added
+	lock:        "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
+	share:       "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))",
+	spoils:      true,
+	trouble:     postgresTrouble,
 }
 
 func sqliteTrouble(err error) trouble {

@@ -55,7 +55,8 @@ func migrationSteps(d *dialect) ([]*goose.Migration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the migrations: %w", err)
 	}
-	render := strings.NewReplacer("{{text}}", d.text, "{{blob}}", d.blob, "{{event_id}}", d.eventKey, "{{json}}", d.json)
+	render := strings.NewReplacer("{{text}}", d.text, "{{blob}}", d.blob, "{{event_id}}", d.eventKey, "{{json}}", d.json,
+		"{{fingerprint}}", d.fingerprint)
 	var steps []*goose.Migration
 	for _, name := range files {
 		number, _, _ := strings.Cut(path.Base(name), "_")

@@ -87,3 +87,59 @@ func pages(t *testing.T, s *store.Store) (ids []string) {
 	}
 	return ids
 }
+
+// TestUpgradeBindsJobsToTheKeyOfTheirInstance: a job that is bound when the server is upgraded belongs to the key that its
+// instance proved last.
+func TestUpgradeBindsJobsToTheKeyOfTheirInstance(t *testing.T) {
+	for name, url := range map[string]func(t testing.TB) string{"sqlite": newFile, "postgresql": postgresURL} {
+		t.Run(name, func(t *testing.T) {
+			at := url(t)
+			bound := oldJob("01a2", 2, work.Running, time.Now().UTC().Truncate(time.Microsecond))
+			bound.Binding = &work.Binding{RunnerID: "r", InstanceID: "i", Instance: `"binding":{`}
+			bound.CreatedBy = `"binding":{`
+			doc, err := json.Marshal(bound)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old, err := store.OpenOld(t.Context(), at, 24)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, statement := range []struct {
+				query string
+				args  []any
+			}{
+				{"INSERT INTO organizations (id, name, created_at) VALUES ('o', 'default', 0)", nil},
+				{`INSERT INTO runners (id, org, name, principal_id, doc, created_at, updated_at)
+					VALUES ('r', 'o', 'edge', 'p', '{}', 0, 0)`, nil},
+				{`INSERT INTO instances (id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc)
+					VALUES ('i', 'o', 'r', 'edge-1', $1, '', '', FALSE, 0, 0, '{}')`, []any{[]byte("0123456789abcdefghijklmnopqrstuv")}},
+				{`INSERT INTO jobs (id, org, number, module_id, action, phase, status, attempt, runner_id, instance_id, queued_at, doc)
+					VALUES ($1, 'o', 2, 'm', 'apply', 1, 'running', 1, 'r', 'i', 0, $2)`, []any{bound.ID, string(doc)}},
+			} {
+				if _, err := old.Exec(statement.query, statement.args...); err != nil {
+					t.Fatalf("%s: %v", statement.query, err)
+				}
+			}
+			if err := old.Close(); err != nil {
+				t.Fatal(err)
+			}
+			err = openAt(t, at).View(t.Context(), func(tx *store.Tx) error {
+				j, err := tx.Job("o", bound.ID)
+				if err != nil {
+					return err
+				}
+				if want := "30313233343536373839616263646566"; j.Binding.Fingerprint != want {
+					t.Errorf("fingerprint: got %q, want %q", j.Binding.Fingerprint, want)
+				}
+				if j.CreatedBy != bound.CreatedBy || j.Binding.Instance != bound.Binding.Instance {
+					t.Errorf("texts changed: %q, %q", j.CreatedBy, j.Binding.Instance)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -30,6 +30,7 @@ const (
 	CloseSingle       CloseCode = 4012 // the Runner record allows one Instance, and another one is there
 	CloseUnavailable  CloseCode = 4013 // the Server cannot serve now, for example its database is away
 	CloseOS           CloseCode = 4014 // the Runner record is for another operating system
+	CloseHeld         CloseCode = 4015 // another process holds a Job under this Instance name, until its Lease ends
 )
 
 // closing is what a close code means to a program (permanent) and to a person.
@@ -66,6 +67,8 @@ var closings = map[CloseCode]closing{
 		hint: "stop the other process, or set allow_multiple_instances on the Runner record", kind: fault.Conflict},
 	CloseOS: {name: "wrong_os", sentence: "the Runner record is for another operating system",
 		hint: "use another Runner record, or change os of that one", kind: fault.Conflict, permanent: true},
+	CloseHeld: {name: "instance_held", sentence: "another process holds a job under this Instance name, until its lease ends",
+		hint: "wait until the lease ends; set another Runner.Instance if the other process is on another host", kind: fault.Conflict},
 	CloseUnavailable: {name: "unavailable", sentence: "the Server cannot serve this Runner now", kind: fault.Unavailable},
 }
 

@@ -39,8 +39,8 @@ type Refused struct {
 	Reason  string
 }
 
-// LeaseLost says that the Binding of an Attempt is over without a result. Gone means that the Instance
-// is known to have nothing left of the Job, so that waiting for its return is in vain.
+// LeaseLost says that the Binding of an Attempt is over without a result. Gone means that nothing of the Attempt can be
+// running any more and its Instance cannot report a result, so that the recovery window would be in vain.
 type LeaseLost struct {
 	Attempt int
 	Reason  string

@@ -161,6 +161,7 @@ func (j Job) clone() Job {
 func (m *move) finish() {
 	j := m.job
 	j.FinishedAt, j.Wait, j.Notice = m.now, Wait{}, ""
+	j.InterruptedReason = ""
 	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
 	for i := range j.Steps {
 		if !j.Steps[i].Status.Done() {
@@ -574,6 +575,7 @@ func (m *move) interrupt(e LeaseLost) bool {
 	j.Status, j.Notice = Interrupted, ""
 	j.LeaseUntil = time.Time{}
 	j.RecoverUntil = m.now.Add(j.Limits.RecoveryWindow)
+	j.InterruptedReason = e.Reason
 	return true
 }
 
@@ -594,9 +596,12 @@ func leaseLostCanceling(m *move) {
 }
 
 func lostAgain(m *move) {
-	if e := m.event.(LeaseLost); e.Gone {
+	e := m.event.(LeaseLost)
+	if e.Gone {
 		m.notComingBack(e.Reason)
+		return
 	}
+	m.job.InterruptedReason = e.Reason
 }
 
 func recoveryOver(m *move) {
@@ -616,7 +621,7 @@ func (m *move) notComingBack(reason string) {
 func (m *move) loss(reason string) {
 	l := Loss{Attempt: m.job.Attempt, Reason: reason, At: m.now}
 	if b := m.job.Binding; b != nil {
-		l.Runner, l.Instance = b.Runner, b.Instance
+		l.Runner, l.Instance, l.Fingerprint = b.Runner, b.Instance, b.Fingerprint
 	}
 	if s := m.job.underWay(); s != nil {
 		l.Step, l.Changing = s.Kind, s.Changing
@@ -642,6 +647,7 @@ func (m *move) requeue(reason string, release bool) {
 	j.Status, j.Binding, j.QueuedAt = Queued, nil, m.now
 	j.Wait = Wait{Code: WaitDispatch, Text: "looking for an instance again"}
 	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
+	j.InterruptedReason = ""
 	if j.IsPart() {
 		m.keepRounds(m.knownLoss())
 		if !j.Offerable() {
@@ -677,6 +683,7 @@ func (m *move) back() {
 		m.job.Status = Canceling
 	}
 	m.job.RecoverUntil = time.Time{}
+	m.job.InterruptedReason = ""
 	m.renewLease()
 }
 

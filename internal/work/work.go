@@ -181,6 +181,8 @@ type Binding struct {
 	Instance   string    `json:"instance"`    // its name
 	OfferedAt  time.Time `json:"offered_at,omitzero"`
 	ClaimedAt  time.Time `json:"claimed_at"`
+	// Fingerprint is that of the key with which the Instance claimed the Job; see Job.HeldBy.
+	Fingerprint string `json:"instance_fingerprint,omitempty"`
 }
 
 // Loss tells of one Attempt that ended without a result.
@@ -192,6 +194,8 @@ type Loss struct {
 	Changing bool      `json:"changing,omitempty"`
 	Reason   string    `json:"reason"` // a sentence
 	At       time.Time `json:"at"`
+	// Fingerprint is that of the Binding.
+	Fingerprint string `json:"instance_fingerprint,omitempty"`
 }
 
 // CancelMode tells how a Job is to be ended.
@@ -319,6 +323,9 @@ type Job struct {
 	Commit   string    `json:"commit,omitempty"` // set by the first fetch, the same for every later Attempt
 	Approval *Approval `json:"approval,omitempty"`
 	Failure  *Failure  `json:"failure,omitempty"`
+
+	// InterruptedReason says, while the Job is interrupted, why nobody knows what its Instance does.
+	InterruptedReason string `json:"interrupted_reason,omitempty"`
 
 	LeaseUntil   time.Time `json:"lease_until,omitzero"`   // while claimed, running or canceling
 	RecoverUntil time.Time `json:"recover_until,omitzero"` // while interrupted
