@@ -101,7 +101,7 @@ func begin(html string) (tag, end string, n int) {
 		address, _, ok := strings.Cut(rest, `">`)
 		lower := strings.ToLower(address[:min(len(address), 8)])
 		if ok && !strings.ContainsAny(address, "<>\"' ") && (strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")) {
-			return linkBegin + address + `" target="_blank" rel="noopener noreferrer nofollow">`, "</a>", len(linkBegin) + len(address) + 2
+			return linkBegin + address + linkRules, linkEnd, len(linkBegin) + len(address) + 2
 		}
 	}
 	return "", "", 0

@@ -30,6 +30,7 @@ type Screen struct {
 	in     []byte // what the screen is given
 	column int    // of its cursor
 	linked bool
+	html   []byte // of the line, before its URLs are links
 }
 
 // NewScreen makes a screen.
@@ -51,7 +52,7 @@ func (s *Screen) renew() {
 func (s *Screen) Line(dst []byte, begin State, data []byte) (html []byte, whole bool) {
 	data, whole = bounded(data)
 	if begin.style == (style{}) && len(data) <= Columns && isSimple(data) {
-		return appendText(dst, data), whole
+		return s.withLinks(dst, appendText(s.html[:0], data)), whole
 	}
 	s.in, s.column, s.linked = s.in[:0], 0, false
 	if begin.style != (style{}) {
@@ -80,7 +81,13 @@ func (s *Screen) Line(dst []byte, begin State, data []byte) (html []byte, whole 
 	_, _ = s.screen.Write(s.in) // never fails
 	out := s.screen.AsHTML()
 	s.clear()
-	return appendSafe(dst, out), whole
+	return s.withLinks(dst, appendSafe(s.html[:0], out)), whole
+}
+
+// withLinks appends a line of HTML to dst, with links. It keeps the buffer of the line for the next one.
+func (s *Screen) withLinks(dst, html []byte) []byte {
+	s.html = html
+	return appendLinks(dst, html)
 }
 
 // bounded gives the part of a line that is looked at.
