@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
 	"regexp"
 	"strings"
@@ -75,6 +76,21 @@ func gzipped(plain []byte) []byte {
 
 // path gives the URL of a file by its plain name.
 func (a *assets) path(name string) string { return assetPrefix + a.names[name] }
+
+// tabIcon returns the mark in the colour of a status, as a data URL.
+func (a *assets) tabIcon(tone string) string {
+	mark := string(a.files[a.names["mark.svg"]].plain)
+	if colour := tabColours[tone]; colour != "" {
+		mark = strings.Replace(mark, markColour, colour, 1)
+	}
+	return "data:image/svg+xml," + url.PathEscape(mark)
+}
+
+// markColour is the ground of the mark in mark.svg.
+const markColour = "#2b53c6"
+
+// tabColours are the grounds of the mark by the tone of a status; the others keep the mark's own.
+var tabColours = map[string]string{"good": "#1a7f37", "busy": "#b58100", "warn": "#bc4c00", "bad": "#c42b2b", "ask": "#8250df"}
 
 func (a *assets) serve(rw http.ResponseWriter, r *http.Request) {
 	f, ok := a.files[r.PathValue("name")]

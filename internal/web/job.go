@@ -39,9 +39,10 @@ func loadJob(v *visit) (content, error) {
 		}
 	}
 	c := content{
-		soon:  soon,
-		about: func(e control.Event) bool { return e.Subject == j.ID },
-		title: p.title(), crumbs: []crumb{{"Jobs", "/jobs"}}, body: jobBody(p),
+		soon:   soon,
+		about:  func(e control.Event) bool { return e.Subject == j.ID },
+		status: known(jobMoods, j.Status),
+		title:  p.title(), crumbs: []crumb{{"Jobs", "/jobs"}}, body: jobBody(p),
 		parts: []part{
 			{id: "job-head", body: jobHead(p)},
 			{id: "job-notes", body: jobNotes(p)},

@@ -45,7 +45,15 @@ func loadOverview(v *visit) (content, error) {
 	if o.queue, err = v.loadHistory(""); err != nil {
 		return content{}, err
 	}
-	return content{title: "Overview", body: overviewBody(o), parts: o.parts()}, nil
+	return content{title: "Overview", status: o.tabStatus(), body: overviewBody(o), parts: o.parts()}, nil
+}
+
+// tabStatus shows how many jobs wait for a person.
+func (o overview) tabStatus() mood {
+	if n := o.count(work.AwaitingApproval); n > 0 {
+		return mood{"(" + number(n) + ")", "pause", "ask"}
+	}
+	return mood{tone: "calm"}
 }
 
 func (o overview) parts() []part {

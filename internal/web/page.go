@@ -34,6 +34,7 @@ type page struct {
 // content is what a page shows now.
 type content struct {
 	title  string
+	status mood            // of what the page is about, shown in the browser's tab as well; zero for a page about many things
 	crumbs []crumb         // above the page itself, from the top
 	body   templ.Component // holds the parts
 	parts  []part          // of the body, each rendered by its own component with its own id
@@ -44,6 +45,14 @@ type content struct {
 	// about tells of an event of the page's kinds whether it may change what is shown: the one Job of its own page, say.
 	// nil: each may. It is called while the content is rendered anew, so it reads nothing that changes.
 	about func(control.Event) bool
+}
+
+// tabTitle returns the title of the browser's tab: the status comes first because tabs are narrow.
+func (c content) tabTitle() string {
+	if c.status.word == "" {
+		return c.title
+	}
+	return c.status.word + " · " + c.title
 }
 
 type crumb struct{ title, path string }
@@ -86,6 +95,7 @@ func (w *Web) addPage(p page) {
 	if p.need == "" {
 		p.need = catalog.Read
 	}
+	p.load = withTabStatus(p.load)
 	pattern := "GET " + p.path
 	if p.path == "/" {
 		pattern = "GET /{$}"
@@ -102,6 +112,17 @@ func (w *Web) addPage(p page) {
 		}
 		w.showPage(rw, r, v, p)
 	})
+}
+
+// withTabStatus adds the part that keeps the browser's tab up to date to a page that has a status.
+func withTabStatus(load func(*visit) (content, error)) func(*visit) (content, error) {
+	return func(v *visit) (content, error) {
+		c, err := load(v)
+		if err == nil && c.status != (mood{}) {
+			c.parts = append(c.parts, part{id: "tab-status", body: tabStatus(v.Web, c)})
+		}
+		return c, err
+	}
 }
 
 func (w *Web) showPage(rw http.ResponseWriter, r *http.Request, v *visit, p page) {
@@ -153,6 +174,19 @@ func (w *Web) fail(rw http.ResponseWriter, r *http.Request, err error) {
 		v.actor, _ = w.actorOf(r, false) // nobody: the page is shown without navigation
 	}
 	w.answer(rw, r, statusOf(found.Kind), faultPage(v, found, frame{theme: themeOf(r)}))
+}
+
+// faultTitle returns the heading of the page that shows an error.
+func faultTitle(f *fault.Fault) string {
+	switch f.Kind {
+	case fault.NotFound:
+		return "Not found"
+	case fault.Forbidden:
+		return "No permission"
+	case fault.Internal, fault.Unavailable:
+		return "Something went wrong"
+	}
+	return "This is not possible"
 }
 
 var statuses = map[fault.Kind]int{

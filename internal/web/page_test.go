@@ -112,8 +112,25 @@ func TestPagesAreWellFormed(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if status, text := v.get("/nothing"); status != http.StatusNotFound || len(htmlProblems(text)) > 0 {
-		t.Errorf("what is not there: %d %v", status, htmlProblems(text))
+}
+
+func TestUnknownAddressIsAPage(t *testing.T) {
+	w := start(t)
+	v := newVisitor(t, w)
+	v.logIn(url.Values{"token": {w.Token}})
+	for _, path := range []string{"/nothing", "/jobs/999999"} {
+		status, text := v.get(path)
+		if status != http.StatusNotFound {
+			t.Errorf("%s: got status %d, want %d", path, status, http.StatusNotFound)
+		}
+		if problems := htmlProblems(text); len(problems) > 0 {
+			t.Errorf("%s: got problems %v, want none", path, problems)
+		}
+		for _, want := range []string{">Not found</h1>", `aria-label="Main"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: got a page without %s", path, want)
+			}
+		}
 	}
 }
 

@@ -98,8 +98,18 @@ func (w *Web) routes() http.Handler {
 	mux.HandleFunc("POST /logout", w.logOut)
 	mux.HandleFunc("POST /-/theme", w.setTheme)
 	mux.HandleFunc("GET "+api.LivePath, w.live)
-	mux.Handle("/", w.withActor(w.pages))
+	mux.Handle("/", w.withActor(http.HandlerFunc(w.servePage)))
 	return mux
+}
+
+// servePage answers with a page, or with one that says that there is none at this address.
+func (w *Web) servePage(rw http.ResponseWriter, r *http.Request) {
+	if _, pattern := w.pages.Handler(r); pattern == "" && r.Method == http.MethodGet {
+		w.fail(rw, r, fault.New(fault.NotFound, "page_not_found", "page not found: %s", r.URL.Path).
+			WithHint("check the address, or start at the overview"))
+		return
+	}
+	w.pages.ServeHTTP(rw, r)
 }
 
 // ServeHTTP answers one request.

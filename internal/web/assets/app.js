@@ -56,6 +56,30 @@
     }
   });
 
+  // ---- the browser's tab: its title and icon show the status of what the page is about ----
+  function tab() {
+    const status = one("#tab-status");
+    if (!status) return;
+    document.title = status.dataset.title;
+    one("link[rel=icon]").href = status.dataset.icon;
+  }
+  tab();
+  on("htmx:oobAfterSwap", (e) => { if (e.detail.target.id === "tab-status") tab(); });
+
+  // ---- the menu of a narrow window ----
+  const menu = one(".menu-button");
+  if (menu) {
+    const nav = one("#nav");
+    const show = (open) => {
+      menu.setAttribute("aria-expanded", String(open));
+      nav.classList.toggle("closed", !open);
+    };
+    menu.hidden = false;
+    show(false);
+    on("click", () => show(menu.getAttribute("aria-expanded") === "false"), menu);
+    on("keydown", (e) => { if (e.key === "Escape") { show(false); menu.focus(); } }, nav);
+  }
+
   // A filter that is not set does not stand in the address.
   on("htmx:configRequest", (e) => {
     if (e.detail.verb !== "get") return;
@@ -72,14 +96,39 @@
   });
   on("htmx:afterSwap", (e) => {
     if (e.detail.target !== sheet()) return;
-    if (!sheet().open) sheet().showModal();
+    if (!sheet().open) {
+      sheet().showModal();
+      pristine = entered();
+    }
     const first = one("[aria-invalid=true]", sheet()) || one("[autofocus]", sheet())
       || one("input:not([type=hidden], [type=radio]), input[type=radio]:checked, select, textarea", sheet());
     if (first) first.focus();
   });
+  // A sheet with unsaved input warns once before it closes.
+  let pristine = "";
+  function entered() {
+    const form = one("form", sheet());
+    return form ? JSON.stringify([...new FormData(form)].filter(([, value]) => typeof value === "string")) : "";
+  }
+  function keepsInput() {
+    const warned = one("[data-unsaved]", sheet());
+    if (warned || entered() === pristine) return false;
+    const box = document.getElementById("trouble-note").content.firstElementChild.cloneNode(true), [first, second] = all("p", box);
+    box.classList.replace("bad", "warn");
+    box.dataset.unsaved = "";
+    first.textContent = "Your input is not saved.";
+    second.textContent = "Close again to discard it.";
+    one("form", sheet()).prepend(box);
+    box.scrollIntoView({ block: "nearest" });
+    return true;
+  }
+  on("input", (e) => { if (inSheet(e.target)) all("[data-unsaved]", sheet()).forEach((old) => old.remove()); });
   on("click", (e) => {
-    if (e.target.closest("[data-close]") && sheet() && sheet().open) { e.preventDefault(); sheet().close(); }
-    if (e.target === sheet() && !one("[data-once]", sheet())) sheet().close(); // beside it
+    if (e.target.closest("[data-close]") && sheet() && sheet().open) {
+      e.preventDefault();
+      if (!keepsInput()) sheet().close();
+    }
+    if (e.target === sheet() && !one("[data-once]", sheet()) && !keepsInput()) sheet().close(); // on the backdrop
     const gone = e.target.closest("[data-dismiss]");
     if (gone) gone.closest(".toast").remove();
   });
@@ -137,7 +186,9 @@
   }
 
   // What is shown once is not lost by a key.
-  document.addEventListener("cancel", (e) => { if (e.target === sheet() && one("[data-once]", sheet())) e.preventDefault(); }, true);
+  document.addEventListener("cancel", (e) => {
+    if (e.target === sheet() && (one("[data-once]", sheet()) || keepsInput())) e.preventDefault();
+  }, true);
   // What stands in a closed sheet is over, and the stream that it follows. The event comes when the browser draws: another may be open by then.
   document.addEventListener("close", (e) => { if (e.target === sheet() && !sheet().open) htmx.swap(sheet(), "", { swapStyle: "innerHTML" }); }, true);
 
