@@ -93,14 +93,17 @@ func (a *app) auditExport() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		lines := json.NewEncoder(a.Out)
 		for q.Limit = 1000; ; {
 			page, err := client.Audit(cmd.Context(), q)
 			if err != nil {
 				return err
 			}
 			for _, e := range page.Items {
-				if err := lines.Encode(e); err != nil {
+				line, err := json.Marshal(e)
+				if err != nil {
+					return err
+				}
+				if _, err := a.Out.Write(append(plainJSON(line), '\n')); err != nil {
 					return err
 				}
 			}

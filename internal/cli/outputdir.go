@@ -130,7 +130,7 @@ func (o *outputDir) finish(ctx context.Context, client *api.Client, job *work.Jo
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(o.dir, "summary.json"), append(text, '\n'), 0o600)
+		err = os.WriteFile(filepath.Join(o.dir, "summary.json"), append(plainJSON(text), '\n'), 0o600)
 	}
 	return err
 }

@@ -81,10 +81,12 @@ func (a *app) show(v any, tabular func() *table) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(plainJSON(text), '\n'))
+	return err
 }
 
 // writeYAML writes what writeJSON would, as YAML: the same keys in the same order.
