@@ -31,7 +31,8 @@ func held(t *testing.T, s *harness.Server, r *harness.Runner, step work.StepKind
 	if step == work.StepApply {
 		run = gate + "; " + run
 	}
-	code := fmt.Sprintf("resource \"terraform_data\" \"x\" {\n  provisioner \"local-exec\" {\n    interpreter = [\"bash\", \"-c\"]\n    command = \"%s\"\n  }\n}", run)
+	backend := harness.InStateStore(harness.StateStore(t), "m")
+	code := backend + fmt.Sprintf("resource \"terraform_data\" \"x\" {\n  provisioner \"local-exec\" {\n    interpreter = [\"bash\", \"-c\"]\n    command = \"%s\"\n  }\n}", run)
 	switch step {
 	case work.StepFetch:
 		url, _ := repository(t, map[string]string{"main.tf": code + "\n"})

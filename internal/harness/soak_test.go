@@ -38,6 +38,7 @@ type soak struct {
 	s       *harness.Server
 	a       *api
 	rng     *rand.Rand
+	states  string // URL of the store of states
 	side    string // the file that changing Steps write to
 	hosts   []*host
 	modules []string
@@ -85,7 +86,7 @@ func TestSoak(t *testing.T) {
 }
 
 func newSoak(t *testing.T, seed uint64) *soak {
-	k := &soak{t: t, rng: rand.New(rand.NewPCG(seed, 1)), side: filepath.Join(t.TempDir(), "side"), faults: map[string]int{}, lines: map[string]int{}, again: map[string]bool{}}
+	k := &soak{t: t, states: harness.StateStore(t), rng: rand.New(rand.NewPCG(seed, 1)), side: filepath.Join(t.TempDir(), "side"), faults: map[string]int{}, lines: map[string]int{}, again: map[string]bool{}}
 	k.disk, k.other = smallDisk(t), filepath.Join(t.TempDir(), "legwork-next")
 	program, err := harness.Binary()
 	if err != nil {
@@ -138,7 +139,7 @@ func (k *soak) declare(runner string) {
 		fmt.Fprintf(&b, "---\nkind: Module\nstack: soak\nnamespace: %s\nname: %s\n", runner, name)
 		begin, end := fmt.Sprintf("echo begin $LEGWORK_JOB_ID $LEGWORK_ATTEMPT >> %s", k.side), fmt.Sprintf("echo end $LEGWORK_JOB_ID $LEGWORK_ATTEMPT >> %s", k.side)
 		if m == 0 {
-			b.WriteString(tofu("resource \"terraform_data\" \"x\" {\n  triggers_replace = timestamp()\n  provisioner \"local-exec\" {\n    interpreter = [\"bash\", \"-c\"]\n    command = \"" +
+			b.WriteString(tofu(harness.InStateStore(k.states, path) + "resource \"terraform_data\" \"x\" {\n  triggers_replace = timestamp()\n  provisioner \"local-exec\" {\n    interpreter = [\"bash\", \"-c\"]\n    command = \"" +
 				begin + "; for i in 1 2 3 4 5 6 7 8; do read -rt 0.2 <> <(:) || :; done; " + end + "\"\n  }\n}"))
 			continue
 		}
