@@ -77,6 +77,6 @@ cat <<'TEXT'
   bin/legwork dev examples/quickstart       # the same, and it stays. In another terminal paste the line
                                             # that it prints, which names the Server and the token; then:
   bin/legwork manifest export               # what the Server holds, as a manifest
-  bin/legwork module destroy demo/quickstart/app
+  bin/legwork module destroy --yes demo/quickstart/app
   less README.md
 TEXT

@@ -90,25 +90,31 @@ func (s *Server) registerNamespaces(h huma.API) {
 func (s *Server) registerModules(h huma.API) {
 	handle(s, h, operation("list-modules", http.MethodGet, "/modules", "Modules", "Every Module, or those of a Stack or a Namespace"), s.modules)
 	handle(s, h, operation("get-module-by-id", http.MethodGet, "/modules/{id}", "Modules", "One Module, by id"),
-		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Module], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[Module], error) {
 			return s.module(ctx, actor, in.ID)
 		})
 	handle(s, h, operation("get-module", http.MethodGet, "/modules/{stack}/{namespace}/{name}", "Modules", "One Module"),
-		func(ctx context.Context, actor catalog.Actor, in *ByNamespace) (*body[catalog.Module], error) {
+		func(ctx context.Context, actor catalog.Actor, in *ByNamespace) (*body[Module], error) {
 			return s.module(ctx, actor, in.path())
 		})
 	put := operation("put-module", http.MethodPut, "/modules/{stack}/{namespace}/{name}", "Modules", "Create or change a Module")
 	put.Description = replacesAll + " Sensitive Inputs without a value keep the one that is stored."
 	put.MaxBodyBytes = catalog.MaxManifestFile
 	handle(s, h, put, s.putModule)
-	handle(s, h, operation("delete-module-by-id", http.MethodDelete, "/modules/{id}", "Modules", "Delete a Module, by id"),
-		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
-			return nil, s.Control.DeleteModule(ctx, actor, in.ID)
-		})
-	handle(s, h, operation("delete-module", http.MethodDelete, "/modules/{stack}/{namespace}/{name}", "Modules", "Delete a Module"),
-		func(ctx context.Context, actor catalog.Actor, in *ByNamespace) (*none, error) {
-			return nil, s.Control.DeleteModule(ctx, actor, in.path())
-		})
+	removeByID := operation("delete-module-by-id", http.MethodDelete, "/modules/{id}", "Modules", "Delete a Module, by id")
+	removeByID.Description = deletesModule
+	handle(s, h, removeByID, func(ctx context.Context, actor catalog.Actor, in *deleteModuleByIDIn) (*none, error) {
+		return nil, s.Control.DeleteModule(ctx, actor, in.ID, in.Force)
+	})
+	remove := operation("delete-module", http.MethodDelete, "/modules/{stack}/{namespace}/{name}", "Modules", "Delete a Module")
+	remove.Description = deletesModule
+	handle(s, h, remove, func(ctx context.Context, actor catalog.Actor, in *deleteModuleIn) (*none, error) {
+		return nil, s.Control.DeleteModule(ctx, actor, in.path(), in.Force)
+	})
+	release := operation("release-module-state", http.MethodPost, "/modules/{stack}/{namespace}/{name}/release-state", "Modules",
+		"Let jobs start on other instances than the one that holds the local state")
+	release.Description = "The next job is refused where the state is not found, unless start_empty allows it to start without one."
+	handle(s, h, release, s.releaseState)
 }
 
 // organization gives the one that the token is of: there is none beside it that the Actor may see.
@@ -129,7 +135,7 @@ type modulesIn struct {
 	Namespace string `query:"namespace" maxLength:"200" doc:"Id or path of a Namespace."`
 }
 
-func (s *Server) modules(ctx context.Context, actor catalog.Actor, in *modulesIn) (*body[listOf[catalog.Module]], error) {
+func (s *Server) modules(ctx context.Context, actor catalog.Actor, in *modulesIn) (*body[listOf[Module]], error) {
 	var filter control.ModuleFilter
 	if in.Stack != "" {
 		stack, err := s.Control.Stack(ctx, actor, in.Stack)
@@ -145,11 +151,25 @@ func (s *Server) modules(ctx context.Context, actor catalog.Actor, in *modulesIn
 		}
 		filter.NamespaceID = namespace.ID
 	}
-	return answerList(s.Control.Modules(ctx, actor, filter))
+	modules, err := s.Control.Modules(ctx, actor, filter)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := s.Control.ModuleTree(ctx, actor, filter)
+	status := make(map[string]control.ModuleState, len(nodes))
+	for _, n := range nodes {
+		status[n.ID] = n.State
+	}
+	all := make([]Module, len(modules))
+	for i, m := range modules {
+		all[i] = Module{Module: m, Status: status[m.ID]}
+	}
+	return answerList(all, err)
 }
 
-func (s *Server) module(ctx context.Context, actor catalog.Actor, path string) (*body[catalog.Module], error) {
-	return answer(s.Control.Module(ctx, actor, path))
+func (s *Server) module(ctx context.Context, actor catalog.Actor, path string) (*body[Module], error) {
+	view, err := s.Control.ModuleView(ctx, actor, path)
+	return answer(Module{Module: view.Declared, Status: view.State, State: view.Location}, err)
 }
 
 type putStackIn struct {
@@ -184,12 +204,52 @@ func (s *Server) putNamespace(ctx context.Context, actor catalog.Actor, in *putN
 	return answer(s.Control.Namespace(ctx, actor, in.path()))
 }
 
+// Module is a module as it was declared, with its status.
+type Module struct {
+	catalog.Module
+	Status control.ModuleState    `json:"status" doc:"What its running jobs do, or what the last job that meant to change it has done."`
+	State  *control.StateLocation `json:"state,omitempty" doc:"Where the module keeps its state; only of a single module."`
+}
+
+// deletesModule describes what deleting a module means.
+const deletesModule = "Infrastructure is not destroyed. A module that manages resources, or whose outputs others use, is refused with " +
+	"`module_not_destroyed` or `module_in_use`, unless it is deleted by force."
+
+// ForceDelete is what a delete of a module may say.
+type ForceDelete struct {
+	Force bool `query:"force" doc:"Also a module that manages resources, or whose outputs others use."`
+}
+
+type deleteModuleByIDIn struct {
+	ByID
+	ForceDelete
+}
+
+type deleteModuleIn struct {
+	ByNamespace
+	ForceDelete
+}
+
+// StateRelease asks to release the local state of a module.
+type StateRelease struct {
+	StartEmpty bool `json:"start_empty,omitempty" doc:"The next job may start without the state. What the state describes is no longer managed."`
+}
+
+type releaseStateIn struct {
+	ByNamespace
+	Body StateRelease
+}
+
+func (s *Server) releaseState(ctx context.Context, actor catalog.Actor, in *releaseStateIn) (*body[control.StateLocation], error) {
+	return answer(s.Control.ReleaseState(ctx, actor, in.path(), in.Body.StartEmpty))
+}
+
 type putModuleIn struct {
 	ByNamespace
 	Body catalog.ModuleSpec
 }
 
-func (s *Server) putModule(ctx context.Context, actor catalog.Actor, in *putModuleIn) (*body[catalog.Module], error) {
+func (s *Server) putModule(ctx context.Context, actor catalog.Actor, in *putModuleIn) (*body[Module], error) {
 	if err := samePath(in.path(), in.Body.Path()); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control"
 	"legwork/internal/fault"
 	"legwork/internal/wire"
 	"legwork/internal/work"
@@ -264,12 +265,12 @@ func (c *Client) Namespaces(ctx context.Context, stack string) ([]catalog.Namesp
 }
 
 // Modules lists every Module, or those of a Stack (id or name).
-func (c *Client) Modules(ctx context.Context, stack string) ([]catalog.Module, error) {
-	return list[catalog.Module](ctx, c, "/modules", oneQuery("stack", stack))
+func (c *Client) Modules(ctx context.Context, stack string) ([]Module, error) {
+	return list[Module](ctx, c, "/modules", oneQuery("stack", stack))
 }
 
 // Module gives one Module by path or id.
-func (c *Client) Module(ctx context.Context, path string) (m catalog.Module, err error) {
+func (c *Client) Module(ctx context.Context, path string) (m Module, err error) {
 	return m, c.call(ctx, http.MethodGet, prefix+"/modules/"+escapedPath(path), nil, nil, &m)
 }
 
@@ -283,9 +284,18 @@ func (c *Client) DeleteNamespace(ctx context.Context, path string) error {
 	return c.call(ctx, http.MethodDelete, prefix+"/namespaces/"+escapedPath(path), nil, nil, nil)
 }
 
-// DeleteModule deletes a Module.
-func (c *Client) DeleteModule(ctx context.Context, path string) error {
-	return c.call(ctx, http.MethodDelete, prefix+"/modules/"+escapedPath(path), nil, nil, nil)
+// DeleteModule deletes a module. The server refuses a module that manages resources or is in use unless force is set.
+func (c *Client) DeleteModule(ctx context.Context, path string, force bool) error {
+	var query url.Values
+	if force {
+		query = url.Values{"force": {"true"}}
+	}
+	return c.call(ctx, http.MethodDelete, prefix+"/modules/"+escapedPath(path), query, nil, nil)
+}
+
+// ReleaseState releases the local state of a module, by path, so that its jobs can start on any instance.
+func (c *Client) ReleaseState(ctx context.Context, path string, r StateRelease) (was control.StateLocation, err error) {
+	return was, c.call(ctx, http.MethodPost, prefix+"/modules/"+escapedPath(path)+"/release-state", nil, r, &was)
 }
 
 // Runners lists every Runner.

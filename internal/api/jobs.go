@@ -23,6 +23,7 @@ type JobRequest struct {
 	Action work.Action `json:"action" enum:"plan,apply,destroy,run"`
 
 	Priority work.Priority `json:"priority,omitempty" enum:"low,normal,high" default:"normal" doc:"Which of those that wait goes first: high has a head start of 10 minutes over normal, normal over low."`
+	Force    bool          `json:"force,omitempty" doc:"Destroy the module although applied modules use its outputs."`
 }
 
 // CancelRequest asks to end a Job.
@@ -98,7 +99,9 @@ type jobOut struct {
 }
 
 func (s *Server) createJob(ctx context.Context, actor catalog.Actor, in *jobIn) (*jobOut, error) {
-	return created(s.Control.Submit(ctx, actor, control.SubmitRequest{Module: in.Body.Module, Action: in.Body.Action, Priority: in.Body.Priority}))
+	return created(s.Control.Submit(ctx, actor, control.SubmitRequest{
+		Module: in.Body.Module, Action: in.Body.Action, Priority: in.Body.Priority, Force: in.Body.Force,
+	}))
 }
 
 // created answers with a Job that was queued just now.

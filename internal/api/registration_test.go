@@ -254,7 +254,7 @@ func TestUnregister(t *testing.T) {
 	if _, err := self.UnregisterRunner(ctx, api.UnregisterRequest{ID: made.ID}); fault.Code(err) != "runner_named" {
 		t.Errorf("a Module names it: %v", err)
 	}
-	w.Must(w.Client.DeleteModule(ctx, "s/n/m"))
+	w.Must(w.Client.DeleteModule(ctx, "s/n/m", true))
 	done, err := self.UnregisterRunner(ctx, api.UnregisterRequest{ID: made.ID})
 	if err != nil || !done.Deleted || logsIn(w, made) {
 		t.Errorf("%+v %v", done, err)

@@ -73,7 +73,7 @@ func TestRetry(t *testing.T) {
 	if _, err := stranger.Retry(ctx, first.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("another Organization: %v", err)
 	}
-	w.Must(w.Client.DeleteModule(ctx, "prod/network/vpc"))
+	w.Must(w.Client.DeleteModule(ctx, "prod/network/vpc", true))
 	if _, err := w.Client.Retry(ctx, first.ID); fault.Code(err) != "module_gone" {
 		t.Errorf("of a Module that is gone: %v", err)
 	}

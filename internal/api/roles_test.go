@@ -36,6 +36,7 @@ var needs = map[string]struct {
 	"put-module":               {catalog.Declare, `{"stack":"x","namespace":"x","name":"x"}`},
 	"delete-module":            {catalog.Declare, ""},
 	"delete-module-by-id":      {catalog.Declare, ""},
+	"release-module-state":     {catalog.Operate, `{}`},
 	"list-runners":             {catalog.Read, ""},
 	"get-runner":               {catalog.Read, ""},
 	"create-runner":            {catalog.Administer, `{"name":"y"}`},

@@ -160,7 +160,7 @@ func TestCatalogOverTheAPI(t *testing.T) {
 	if resp.StatusCode != 200 || !strings.Contains(string(text), `"changed"`) {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
-	w.Must(w.Client.DeleteModule(ctx, "prod/net/a"))
+	w.Must(w.Client.DeleteModule(ctx, "prod/net/a", true))
 	w.Must(w.Client.DeleteNamespace(ctx, "prod/net"))
 	w.Must(w.Client.DeleteStack(ctx, "prod"))
 	if _, err := w.Client.Module(ctx, "prod/net/a"); !fault.Is(err, fault.NotFound) {
@@ -190,7 +190,7 @@ func TestOrganizationsDoNotSeeEachOther(t *testing.T) {
 		"cancel":      second(stranger.Cancel(ctx, job.ID, work.Kill, "")),
 		"submit":      second(stranger.Submit(ctx, module.ID, work.Run)),
 		"outputs":     second(stranger.Outputs(ctx, module.ID, true)),
-		"delete":      stranger.DeleteModule(ctx, module.ID),
+		"delete":      stranger.DeleteModule(ctx, module.ID, false),
 		"runner off":  stranger.DeleteRunner(ctx, made.ID),
 		"rotate":      second(stranger.RotateCredential(ctx, made.ID, false)),
 	} {

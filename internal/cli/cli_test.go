@@ -393,7 +393,7 @@ func TestRunnerLifeOnTheCommandLine(t *testing.T) {
 	if r := s.ok("runner", "credential", "edge", "-o", "json"); !strings.Contains(r.out, `"client_secret": "lws_`) || strings.Contains(r.out, settings.Runner.Credentials.ClientSecret) {
 		t.Errorf("%s", r.out)
 	}
-	s.ok("runner", "delete", "edge")
+	s.ok("runner", "delete", "edge", "--yes")
 }
 
 func TestProgramsGetTheirSettings(t *testing.T) {

@@ -189,14 +189,9 @@ func identityDetails(i catalog.CloudIdentity) *table {
 }
 
 func (a *app) identityDelete() *cobra.Command {
-	return &cobra.Command{
+	return a.deletes("cloud identity", &cobra.Command{
 		Use: "delete NAME", Short: "Delete a Cloud identity that no Runner names", Args: exactly("NAME"), ValidArgsFunction: a.completeIdentities(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteCloudIdentity(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteCloudIdentity(ctx, args[0])
+	})
 }

@@ -161,10 +161,8 @@ func (a *app) runnerRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !yes {
-				if err := a.confirm("Take down all Instances of " + args[0] + " and delete it?"); err != nil {
-					return err
-				}
+			if err := a.confirm("Take down all Instances of "+args[0]+" and delete it?", yes); err != nil {
+				return err
 			}
 			job, err := client.RemoveRunner(cmd.Context(), args[0])
 			if err != nil {

@@ -278,7 +278,10 @@ func jobFault(job *work.Job, told bool) error {
 			reason += " (" + job.Cancel.Reason + ")"
 		}
 	}
-	verb := map[work.Status]string{work.Failed: "failed", work.Canceled: "was canceled", work.Declined: "was declined", work.Expired: "expired"}[job.Status]
+	verb := map[work.Status]string{
+		work.Failed: "failed", work.Canceled: "was canceled", work.Superseded: "was superseded", work.Declined: "was declined",
+		work.Expired: "expired",
+	}[job.Status]
 	if verb == "" {
 		verb = "is " + string(job.Status)
 	}

@@ -105,7 +105,7 @@ func jobTable(jobs []*work.Job, now time.Time) *table {
 		switch {
 		case job.Status == work.Queued && job.Wait.Text != "":
 			status += ": " + job.Wait.Text
-		case job.Status == work.Canceled && job.Failure != nil && job.Failure.Code == "replaced":
+		case job.Status == work.Superseded && job.Failure != nil:
 			status += ": " + job.Failure.Message
 		}
 		instance, length := "-", "-"
@@ -209,6 +209,9 @@ func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
 		add("waits", waitLine(job.Wait))
 	}
 	add("notice", job.Notice)
+	for _, warning := range job.Warnings() {
+		add("warning", warning)
+	}
 	add("cause", job.Cause)
 	t.add("created", fmt.Sprintf("%s by %s (%s)", job.CreatedAt.UTC().Format(time.RFC3339), job.CreatedBy, since(job.CreatedAt, now)))
 	if b := job.Binding; b != nil {
@@ -386,7 +389,7 @@ func (a *app) jobRetry() *cobra.Command {
 		Long: "Queue what a Job did anew: the same action of the same Module, or the same Runbook with the same options, as it is declared now.\n" +
 			"The Job must be over. With --failed a Runbook is run only on the Nodes that did not come through.",
 		Example:           "  legwork job retry 42\n  legwork job retry 42 --failed --follow",
-		ValidArgsFunction: a.completeJobs(work.Succeeded, work.Failed, work.Canceled, work.Declined, work.Expired),
+		ValidArgsFunction: a.completeJobs(work.Succeeded, work.Failed, work.Canceled, work.Superseded, work.Declined, work.Expired),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !failed && (len(given.pairs) > 0 || given.stdin != "") {
 				return fault.New(fault.Invalid, "usage", "--option goes with --failed").WithHint("run the Runbook itself with other options: legwork runbook run")

@@ -44,9 +44,9 @@ func TestTimeOfWorkIsNotTimeOfWaiting(t *testing.T) {
 }
 
 func TestReplacedAndCanceledJobs(t *testing.T) {
-	replaced := &work.Job{Number: 2, Status: work.Canceled, CreatedAt: noon, FinishedAt: noon.Add(time.Minute),
-		Failure: &work.Failure{Code: "replaced", Message: "replaced by the newer job #3"}}
-	if got := shown(t, jobTable([]*work.Job{replaced}, noon)); !strings.Contains(got, "canceled: replaced by the newer job #3") || !strings.HasSuffix(got, " -\n") {
+	replaced := &work.Job{Number: 2, Status: work.Superseded, CreatedAt: noon, FinishedAt: noon.Add(time.Minute),
+		Failure: &work.Failure{Code: "superseded", Message: "superseded by the newer job #3"}}
+	if got := shown(t, jobTable([]*work.Job{replaced}, noon)); !strings.Contains(got, "superseded: superseded by the newer job #3") || !strings.HasSuffix(got, " -\n") {
 		t.Error(got)
 	}
 	canceled := endedJob(work.Canceled)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 )
 
 func (a *app) moduleCommand() *cobra.Command {
-	return parent("module", "Modules: look at them and run them", a.moduleList(), a.moduleShow(), a.moduleDelete(),
+	return parent("module", "Modules: look at them and run them", a.moduleList(), a.moduleShow(), a.moduleDelete(), a.moduleReleaseState(),
 		a.moduleRun("plan", work.Plan, "Show what apply would do"),
 		a.moduleRun("apply", work.Apply, "Apply a Module"),
 		a.moduleRun("destroy", work.Destroy, "Destroy everything that a Module manages"),
@@ -42,10 +43,11 @@ func (a *app) moduleList() *cobra.Command {
 				return err
 			}
 			return a.show(modules, func() *table {
-				t := &table{head: []string{"MODULE", "ENGINE", "RUNNER", "SOURCE"}}
-				for _, m := range modules {
-					m = effective(m, namespaces)
-					t.add(m.Path(), orDash(string(m.Engine)), orDash(m.Runner), sourceOf(m.Source))
+				t := &table{head: []string{"MODULE", "STATUS", "ENGINE", "RUNNER", "SOURCE"}}
+				for _, listed := range modules {
+					m := effective(listed.Module, namespaces)
+					status := strings.ReplaceAll(string(listed.Status), "_", " ")
+					t.add(m.Path(), status, orDash(string(m.Engine)), orDash(m.Runner), sourceOf(m.Source))
 				}
 				return t
 			})
@@ -103,15 +105,19 @@ func (a *app) moduleShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(m, func() *table { return moduleDetails(effective(m, namespaces)) })
+			return a.show(m, func() *table { return moduleDetails(m, effective(m.Module, namespaces)) })
 		},
 	})
 }
 
-func moduleDetails(m catalog.Module) *table {
+func moduleDetails(shown api.Module, m catalog.Module) *table {
 	t := &table{}
 	t.add("module", m.Path())
 	t.add("id", m.ID)
+	t.add("status", strings.ReplaceAll(string(shown.Status), "_", " "))
+	if shown.State != nil {
+		t.add("state", shown.State.String())
+	}
 	t.add("engine", orDash(string(m.Engine)))
 	t.add("runner", orDash(m.Runner))
 	t.add("source", sourceOf(m.Source))
@@ -145,20 +151,64 @@ func inputLine(input catalog.Input) string {
 }
 
 func (a *app) moduleDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete MODULE", Short: "Delete a Module; what it manages stays: destroy it before", Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
+	force := false
+	cmd := a.deletes("module", &cobra.Command{
+		Use: "delete MODULE", Short: "Delete a Module's record; run module destroy first",
+		Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
+		Long: "Delete a Module's record. Infrastructure is not destroyed: run module destroy first. A Module that manages resources, or whose\n" +
+			"outputs other Modules use, is refused unless --force is given.",
+		Example: "  legwork module delete prod/network/vpc",
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteModule(ctx, args[0], force)
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "also a Module that manages resources, or whose outputs others use")
+	return cmd
+}
+
+func (a *app) moduleReleaseState() *cobra.Command {
+	yes, request := false, api.StateRelease{}
+	cmd := &cobra.Command{
+		Use: "release-state MODULE", Short: "Release the local state, so that jobs can start on any instance",
+		Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
+		Long: "A Module whose code declares no remote backend keeps its state on the instance that applied it, and its Jobs start there only.\n" +
+			"This command releases it from that instance. Copy the state to another instance before its next Job: a Job is refused where the\n" +
+			"state is not found. With --start-empty the next Job may start without it. Everything that the lost state describes is then no\n" +
+			"longer managed, and an apply creates it again.",
+		Example: "  legwork module release-state prod/network/vpc\n  legwork module release-state prod/network/vpc --start-empty --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			return client.DeleteModule(cmd.Context(), args[0])
+			question := "Release the state of " + args[0] + " from its instance? A job is then refused where the state is not found."
+			if request.StartEmpty {
+				question = "Let the next job of " + args[0] + " start without its state? What the state describes is then no longer managed."
+			}
+			if err := a.confirm(question, yes); err != nil {
+				return err
+			}
+			was, err := client.ReleaseState(cmd.Context(), args[0], request)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.Out, "released the state of module %s%s\n", clean(args[0]), releasedFrom(was.Runner, was.Instance))
+			return err
 		},
 	}
+	cmd.Flags().BoolVar(&request.StartEmpty, "start-empty", false, "the next Job may start without the state")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func releasedFrom(runner, instance string) string {
+	if instance == "" {
+		return ""
+	}
+	return " from instance " + clean(instance) + " of runner " + clean(runner)
 }
 
 func (a *app) moduleRun(verb string, action work.Action, short string) *cobra.Command {
-	var noFollow, raw, yes bool
+	var noFollow, raw, yes, force bool
 	var priority string
 	cmd := &cobra.Command{
 		Use: verb + " MODULE", Short: short, Args: exactly("MODULE"), ValidArgsFunction: a.completeModules,
@@ -172,12 +222,12 @@ func (a *app) moduleRun(verb string, action work.Action, short string) *cobra.Co
 			if err != nil {
 				return err
 			}
-			if action == work.Destroy && !yes {
-				if err := a.confirm("Destroy everything that " + args[0] + " manages?"); err != nil {
+			if action == work.Destroy {
+				if err := a.confirm("Destroy everything that "+args[0]+" manages?", yes); err != nil {
 					return err
 				}
 			}
-			job, err := client.SubmitJob(cmd.Context(), api.JobRequest{Module: args[0], Action: action, Priority: known})
+			job, err := client.SubmitJob(cmd.Context(), api.JobRequest{Module: args[0], Action: action, Priority: known, Force: force})
 			if err != nil {
 				return err
 			}
@@ -195,6 +245,7 @@ func (a *app) moduleRun(verb string, action work.Action, short string) *cobra.Co
 	_ = cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(priorityNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	if action == work.Destroy {
 		cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+		cmd.Flags().BoolVar(&force, "force", false, "also when applied Modules use its outputs")
 	}
 	return cmd
 }
@@ -215,10 +266,14 @@ func priorityFlag(text string) (work.Priority, error) {
 	return p, nil
 }
 
-// confirm asks a person. Where nobody can be asked, whoever wrote the script has decided.
-func (a *app) confirm(question string) error {
-	if !isTerminal(a.In) || !a.err.is {
+// confirm asks a person, unless yes says that there is no need to. Without a terminal it is an error.
+func (a *app) confirm(question string, yes bool) error {
+	if yes {
 		return nil
+	}
+	if !isTerminal(a.In) || !a.err.is {
+		return fault.New(fault.Invalid, "confirmation_required", "this needs a confirmation, and there is no terminal to ask on").
+			WithHint("use --yes")
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", clean(question))
 	line, err := bufio.NewReader(io.LimitReader(a.In, 100)).ReadString('\n')
@@ -231,7 +286,9 @@ func (a *app) confirm(question string) error {
 func (a *app) outputCommand() *cobra.Command {
 	var sensitive, raw bool
 	cmd := a.withFormat(&cobra.Command{
-		Use: "output MODULE [NAME]", Short: "Show the latest outputs of a Module", ValidArgsFunction: a.completeOutputs,
+		Use: "output MODULE [NAME]", Short: "Show the latest outputs of a Module",
+		Example:           "  legwork output prod/network/vpc\n  curl \"$(legwork output prod/apps/shop --raw url)\"",
+		ValidArgsFunction: a.completeOutputs,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return nil
@@ -239,6 +296,10 @@ func (a *app) outputCommand() *cobra.Command {
 			return exactly("MODULE")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if raw && len(args) == 1 {
+				return fault.New(fault.Invalid, "usage", "--raw prints one output, and none is named").
+					WithHint("run: legwork output %s --raw NAME", args[0])
+			}
 			client, err := a.client()
 			if err != nil {
 				return err
@@ -266,7 +327,7 @@ func outputTable(values map[string]catalog.OutputValue, sensitive bool) *table {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		value := string(values[name].Value)
+		value := string(plainJSON(values[name].Value))
 		if values[name].Sensitive && !sensitive {
 			value = "(sensitive)"
 		}
@@ -287,10 +348,10 @@ func (a *app) oneOutput(name string, set catalog.OutputSet, sensitive, raw bool)
 	var text string
 	if raw {
 		if err := json.Unmarshal(value.Value, &text); err != nil {
-			text = string(value.Value)
+			text = string(plainJSON(value.Value))
 		}
 		_, err := io.WriteString(a.Out, text)
 		return err
 	}
-	return a.show(value.Value, func() *table { return &table{rows: [][]string{{string(value.Value)}}} })
+	return a.show(value.Value, func() *table { return &table{rows: [][]string{{string(plainJSON(value.Value))}}} })
 }

@@ -44,10 +44,10 @@ func TestAssignmentsByWhatTheyJoin(t *testing.T) {
 	if again.status != 1 || !strings.Contains(again.err, "already an Assignment") || !strings.Contains(again.err, "assignment list") {
 		t.Errorf("twice: %d %s", again.status, again.err)
 	}
-	if got := s.run("assignment", "delete", "edge", "staging"); got.status != 4 {
+	if got := s.run("assignment", "delete", "edge", "staging", "--yes"); got.status != 4 {
 		t.Errorf("another: %d %s", got.status, got.err)
 	}
-	s.ok("assignment", "delete", "edge", "prod")
+	s.ok("assignment", "delete", "edge", "prod", "--yes")
 	if got := s.ok("assignment", "list"); strings.Contains(got.out, "edge") {
 		t.Error(got.out)
 	}

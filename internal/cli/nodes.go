@@ -286,16 +286,11 @@ func changeNode(n *node.Node, given node.Node, named func(flag string) bool) {
 }
 
 func (a *app) nodeDelete() *cobra.Command {
-	return &cobra.Command{
+	return a.deletes("node", &cobra.Command{
 		Use: "delete NODE", Short: "Take back the declaration of a Node, by stack/name", Args: exactly("NODE"), ValidArgsFunction: a.completeNodes,
 		Long:    "Take back the declaration of a Node. Where a Node source gives it, too, it is still there.",
 		Example: "  legwork node delete prod/web-1",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteNode(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteNode(ctx, args[0])
+	})
 }

@@ -137,15 +137,10 @@ func (a *app) nodeSourceRefresh() *cobra.Command {
 }
 
 func (a *app) nodeSourceDelete() *cobra.Command {
-	return &cobra.Command{
+	return a.deletes("node source", &cobra.Command{
 		Use: "delete SOURCE", Short: "Delete a Node source, by stack/name, with what it found", Args: exactly("SOURCE"), ValidArgsFunction: a.completeNodeSources,
 		Example: "  legwork node-source delete prod/inventory",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteNodeSource(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteNodeSource(ctx, args[0])
+	})
 }

@@ -2,8 +2,8 @@ package cli
 
 import "bytes"
 
-// htmlEscapes are the characters that JSON encoders write as escapes for the sake of HTML. On a terminal and in scripts they are only
-// harder to read.
+// htmlEscapes are the characters that JSON encoders write as escapes for the sake of HTML. On a terminal and in
+// scripts they are only harder to read.
 var htmlEscapes = map[string]byte{"0026": '&', "003c": '<', "003e": '>', "003C": '<', "003E": '>'}
 
 // plainJSON returns JSON text without the escapes that only HTML needs.

@@ -71,18 +71,18 @@ func TestPrincipals(t *testing.T) {
 
 	credentials, err := w.Client.Credentials(context.Background(), "admin")
 	w.Must(err)
-	if r := s.run("principal", "credential", "delete", "admin", credentials[0].ID); r.status != 1 || !strings.Contains(r.err, "last credential") {
+	if r := s.run("principal", "credential", "delete", "admin", credentials[0].ID, "--yes"); r.status != 1 || !strings.Contains(r.err, "last credential") {
 		t.Errorf("the last credential of an owner: %+v", r)
 	}
 	admin := as(s.ok("principal", "credential", "create", "admin", "--name", "second").out)
-	s.ok("principal", "credential", "delete", "admin", credentials[0].ID)
+	s.ok("principal", "credential", "delete", "admin", credentials[0].ID, "--yes")
 	if r := s.run("module", "list"); r.status != 3 {
 		t.Errorf("the old token of the admin: %+v", r)
 	}
 	if r := admin.ok("principal", "list"); !strings.Contains(r.out, "ann") || !strings.Contains(r.out, "owner") {
 		t.Errorf("%s", r.out)
 	}
-	admin.ok("principal", "delete", "ann")
+	admin.ok("principal", "delete", "ann", "--yes")
 	if r := viewer.run("module", "list"); r.status != 3 {
 		t.Errorf("the token of somebody who was deleted: %+v", r)
 	}

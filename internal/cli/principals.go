@@ -101,16 +101,11 @@ func (a *app) principalList() *cobra.Command {
 }
 
 func (a *app) principalDelete() *cobra.Command {
-	return &cobra.Command{
+	return a.deletes("service principal", &cobra.Command{
 		Use: "delete PRINCIPAL", Short: "Delete a Service principal with its credentials", Args: exactly("PRINCIPAL"), ValidArgsFunction: a.completePrincipals,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeletePrincipal(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeletePrincipal(ctx, args[0])
+	})
 }
 
 func (a *app) credentialCreate() *cobra.Command {
@@ -159,16 +154,11 @@ func (a *app) credentialList() *cobra.Command {
 }
 
 func (a *app) credentialDelete() *cobra.Command {
-	return &cobra.Command{
+	return a.deletes("credential", &cobra.Command{
 		Use: "delete PRINCIPAL ID", Short: "End a credential, and within seconds what was had with it", Args: exactly("PRINCIPAL", "ID"), ValidArgsFunction: a.completePrincipals,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteCredential(cmd.Context(), args[0], args[1])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteCredential(ctx, args[0], args[1])
+	})
 }
 
 func (a *app) completePrincipals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"legwork/internal/api"
 	"legwork/internal/fault"
 )
 
@@ -148,16 +150,11 @@ func (a *app) stackCommand() *cobra.Command {
 			})
 		},
 	})
-	remove := &cobra.Command{
+	remove := a.deletes("stack", &cobra.Command{
 		Use: "delete STACK", Short: "Delete a Stack that holds nothing", Args: exactly("STACK"), ValidArgsFunction: a.completeStacks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteStack(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteStack(ctx, args[0])
+	})
 	return parent("stack", "Stacks: hard boundaries that outputs never cross", list, remove)
 }
 
@@ -185,15 +182,10 @@ func (a *app) namespaceCommand() *cobra.Command {
 	})
 	list.Flags().StringVar(&stack, "stack", "", "only those of this Stack")
 	_ = list.RegisterFlagCompletionFunc("stack", a.completeStacks) // the flag is there
-	remove := &cobra.Command{
+	remove := a.deletes("namespace", &cobra.Command{
 		Use: "delete NAMESPACE", Short: "Delete a Namespace that holds nothing", Args: exactly("NAMESPACE"), ValidArgsFunction: a.completeNamespaces,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteNamespace(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteNamespace(ctx, args[0])
+	})
 	return parent("namespace", "Namespaces: groups of Modules in a Stack", list, remove)
 }

@@ -33,12 +33,12 @@ func TestASecretInUseIsDeletedByForceAlone(t *testing.T) {
 	if got := s.from("value", "secret", "set", "token", "--scope", "prod"); got.status != 0 {
 		t.Fatal(got.err)
 	}
-	got := s.run("secret", "delete", "token", "--scope", "prod")
+	got := s.run("secret", "delete", "token", "--scope", "prod", "--yes")
 	if got.status != 1 || !strings.Contains(got.err, "prod/net/a (input PASSWORD)") || !strings.Contains(got.err, "--force") {
 		t.Errorf("%d %s", got.status, got.err)
 	}
 	s.ok("secret", "show", "token", "--scope", "prod")
-	s.ok("secret", "delete", "token", "--scope", "prod", "--force")
+	s.ok("secret", "delete", "token", "--scope", "prod", "--force", "--yes")
 	if got := s.run("secret", "show", "token", "--scope", "prod"); got.status != 4 {
 		t.Errorf("%d %s", got.status, got.err)
 	}
@@ -77,7 +77,7 @@ func TestWhereAFoundNodeComesFromAndWhenASchedulesTimeIs(t *testing.T) {
 	s := shellFor(w)
 	for _, line := range strings.Split(s.ok("node", "list", "--stack", "prod").out, "\n") {
 		if f := strings.Fields(line); strings.Contains(line, "runner/edge") {
-			if got := s.run("node", "delete", f[0]); got.status != 4 || !strings.Contains(got.err, "runner/edge") {
+			if got := s.run("node", "delete", f[0], "--yes"); got.status != 4 || !strings.Contains(got.err, "runner/edge") {
 				t.Errorf("%d %s", got.status, got.err)
 			}
 			break

@@ -210,17 +210,12 @@ func nextTable(schedules []api.ScheduleView, now time.Time) *table {
 }
 
 func (a *app) runbookDelete() *cobra.Command {
-	return &cobra.Command{
+	return a.deletes("runbook", &cobra.Command{
 		Use: "delete RUNBOOK", Short: "Delete a Runbook, by stack/name; its Jobs stay", Args: exactly("RUNBOOK"), ValidArgsFunction: a.completeRunbooks,
 		Example: "  legwork runbook delete prod/deploy",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteRunbook(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteRunbook(ctx, args[0])
+	})
 }
 
 func (a *app) runbookRun() *cobra.Command {

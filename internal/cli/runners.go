@@ -315,16 +315,11 @@ func sortedKeys(m map[string]string) []string {
 }
 
 func (a *app) runnerDelete() *cobra.Command {
-	return &cobra.Command{
+	return a.deletes("runner", &cobra.Command{
 		Use: "delete RUNNER", Short: "Delete a Runner with its credentials", Args: exactly("RUNNER"), ValidArgsFunction: a.completeRunners,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteRunner(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteRunner(ctx, args[0])
+	})
 }
 
 func (a *app) runnerSwitch(verb string, disabled bool, short string) *cobra.Command {
@@ -440,7 +435,7 @@ func (a *app) assignmentCommand() *cobra.Command {
 			return a.show(made, func() *table { return &table{rows: [][]string{{"id", made.ID}}} })
 		},
 	})
-	remove := &cobra.Command{
+	remove := a.deletes("assignment", &cobra.Command{
 		Use: "delete RUNNER SCOPE | ID", Short: "Take that right back", ValidArgsFunction: a.completeAssignment,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -448,20 +443,15 @@ func (a *app) assignmentCommand() *cobra.Command {
 			}
 			return exactly("RUNNER", "SCOPE")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
+	}, func(ctx context.Context, client *api.Client, args []string) (err error) {
+		id := args[0]
+		if len(args) == 2 {
+			if id, err = assignmentID(ctx, client, args[0], args[1]); err != nil {
 				return err
 			}
-			id := args[0]
-			if len(args) == 2 {
-				if id, err = assignmentID(cmd.Context(), client, args[0], args[1]); err != nil {
-					return err
-				}
-			}
-			return client.DeleteAssignment(cmd.Context(), id)
-		},
-	}
+		}
+		return client.DeleteAssignment(ctx, id)
+	})
 	return parent("assignment", "Assignments: who may use which Runner", create, list, remove)
 }
 

@@ -47,7 +47,7 @@ func TestNodesOnTheCommandLine(t *testing.T) {
 	if got := s.ok("node", "show", "prod/web-9").out; !strings.Contains(got, "rack = r1") || !strings.Contains(got, "deploy@10.0.0.7") {
 		t.Error(got)
 	}
-	s.ok("node", "delete", "prod/web-9")
+	s.ok("node", "delete", "prod/web-9", "--yes")
 	if got := s.run("node", "show", "prod/web-9"); got.status != 4 {
 		t.Errorf("%d %s", got.status, got.err)
 	}
@@ -216,7 +216,7 @@ func TestRunbooksOnTheCommandLine(t *testing.T) {
 	if got := s.ok("job", "list").out; !strings.Contains(got, "prod/greet") || !strings.Contains(got, "runbook") {
 		t.Error(got)
 	}
-	s.ok("runbook", "delete", "prod/greet")
+	s.ok("runbook", "delete", "prod/greet", "--yes")
 }
 
 func TestExecThatIsWrong(t *testing.T) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -196,16 +197,11 @@ func secretDetails(s catalog.Secret) *table {
 
 func (a *app) secretDelete() *cobra.Command {
 	scope, force := "", false
-	cmd := &cobra.Command{
+	cmd := a.deletes("secret", &cobra.Command{
 		Use: "delete NAME --scope SCOPE", Short: "Delete a Secret that nothing uses", Args: exactly("NAME"), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteSecret(cmd.Context(), args[0]+"@"+scope, force)
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteSecret(ctx, args[0]+"@"+scope, force)
+	})
 	cmd.Flags().BoolVar(&force, "force", false, "also one that is used")
 	scopeFlag(cmd, &scope)
 	return cmd

@@ -50,7 +50,7 @@ func TestSecretsOnTheCommandLine(t *testing.T) {
 	if got := s.ok("secret", "show", "ref", "--scope", "prod/net").out; !strings.Contains(got, "${vault:secret/data/app#token}") {
 		t.Error(got)
 	}
-	s.ok("secret", "delete", "ref", "--scope", "prod/net")
+	s.ok("secret", "delete", "ref", "--scope", "prod/net", "--yes")
 	for name, c := range map[string]struct {
 		in     string
 		args   []string
@@ -58,7 +58,7 @@ func TestSecretsOnTheCommandLine(t *testing.T) {
 		says   string
 	}{
 		"deleted":            {"", []string{"secret", "show", "ref", "--scope", "prod/net"}, 4, "there is no Secret"},
-		"deleted twice":      {"", []string{"secret", "delete", "ref", "--scope", "prod/net"}, 4, "there is no Secret"},
+		"deleted twice":      {"", []string{"secret", "delete", "ref", "--scope", "prod/net", "--yes"}, 4, "there is no Secret"},
 		"no scope":           {"x", []string{"secret", "set", "token"}, 2, "scope"},
 		"another scope":      {"x", []string{"secret", "set", "token", "--scope", "prod/dns"}, 4, "there is nothing at the scope prod/dns"},
 		"an empty value":     {"", []string{"secret", "set", "token", "--scope", "prod"}, 2, "the value is empty"},

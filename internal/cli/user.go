@@ -156,16 +156,11 @@ func (a *app) userRole() *cobra.Command {
 }
 
 func (a *app) userDelete() *cobra.Command {
-	return &cobra.Command{
+	return a.deletes("user", &cobra.Command{
 		Use: "delete USER", Short: "Delete a user; wherever the user is logged in, that ends", Args: exactly("USER"), ValidArgsFunction: a.completeUsers,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			return client.DeleteUser(cmd.Context(), args[0])
-		},
-	}
+	}, func(ctx context.Context, client *api.Client, args []string) error {
+		return client.DeleteUser(ctx, args[0])
+	})
 }
 
 func (a *app) completeUsers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

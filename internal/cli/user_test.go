@@ -34,7 +34,7 @@ func TestUsers(t *testing.T) {
 	if r := s.run("user", "set-role", "bob", "viewer"); r.status == 0 || !strings.Contains(r.err, "there is no user") {
 		t.Errorf("nobody: %+v", r)
 	}
-	if r := s.run("user", "delete", "ann"); r.status != 0 {
+	if r := s.run("user", "delete", "ann", "--yes"); r.status != 0 {
 		t.Errorf("%+v", r)
 	}
 	if r := s.run("user", "list"); strings.Contains(r.out, "ann") {

@@ -28,6 +28,7 @@ type moved struct {
 	round    *work.Round        // for the Step of a Part, when it is at hand
 	at       time.Time          // of the transaction
 	more     []moved            // that followed from it in the same transaction
+	held     bool               // another instance than before holds the state of the module, or none
 	to       *session           // that claimed it: a later one of the same Instance was told at its hello what became of the Job
 }
 
@@ -59,6 +60,13 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 	if err := keepSettled(tx, job, &next, lost); err != nil {
 		return moved{job: job}, false, err
 	}
+	if err := c.keepAppliedInputs(tx, job, &next); err != nil {
+		return moved{job: job}, false, err
+	}
+	held, err := keepStateLocation(tx, job, &next, event)
+	if err != nil {
+		return moved{job: job}, false, err
+	}
 	if (job.Status.Bound() || next.Status.Terminal()) && !next.Status.Bound() && !(job.IsRun() && !next.Status.Terminal()) {
 		if err := tx.DropJobInputs(job.ID); err != nil {
 			return moved{job: job}, false, err
@@ -72,7 +80,7 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 			return moved{job: job}, false, err
 		}
 	}
-	m = moved{job: &next, before: job, event: event, effects: effects, order: c.order.Add(1), at: tx.Now()}
+	m = moved{job: &next, before: job, event: event, effects: effects, order: c.order.Add(1), at: tx.Now(), held: held}
 	m.more, err = c.endUpdates(tx, &next)
 	return m, err == nil, err
 }
@@ -234,6 +242,9 @@ func (c *Control) carryOut(all ...moved) {
 			c.carryOut(m.more...)
 		}
 		c.queue.Observe(m.transition())
+		if m.held {
+			c.queue.Reload(m.job.ModuleID)
+		}
 		c.supersede(m)
 		if m.job.IsRun() {
 			c.conductor.isTold(m.job.ID, m.at)

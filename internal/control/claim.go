@@ -30,7 +30,7 @@ func (c *Control) claim(ctx context.Context, s *session, ref wire.Ref, offered t
 }
 
 func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offered time.Time) (m moved, err error) {
-	spec, round, module, err := c.specForClaim(ctx, ref, s.org)
+	spec, round, module, err := c.specForClaim(ctx, ref, s)
 	if err != nil {
 		return m, err
 	}
@@ -82,6 +82,9 @@ func (c *Control) claimFailed(ctx context.Context, s *session, ref wire.Ref, err
 		c.full(ctx, s)
 	case errors.Is(err, errDrains):
 		s.known.Tell(true) // or it would be asked again at once
+	case errors.Is(err, errStateElsewhere):
+		c.refresh(ctx, s.org, ref.Job)
+		c.reloadModuleOf(ctx, s.org, ref.Job)
 	case errors.Is(err, errHeldBack):
 		c.queue.Stale(s.org)
 	case errors.Is(err, hosting.ErrTidying):
@@ -157,9 +160,10 @@ func (e *missingUpstream) Error() string {
 
 // specForClaim resolves the Job's Inputs as they are now, and gives its Module as it was declared. It fails with *missingUpstream when an
 // output is not there.
-func (c *Control) specForClaim(ctx context.Context, ref wire.Ref, org string) (spec *work.Spec, round *work.Round, module catalog.Module, err error) {
+func (c *Control) specForClaim(ctx context.Context, ref wire.Ref, s *session) (
+	spec *work.Spec, round *work.Round, module catalog.Module, err error) {
 	err = c.store.View(ctx, func(tx *store.Tx) error {
-		j, err := tx.Job(org, ref.Job)
+		j, err := tx.Job(s.org, ref.Job)
 		if err != nil {
 			return err
 		}
@@ -179,12 +183,22 @@ func (c *Control) specForClaim(ctx context.Context, ref wire.Ref, org string) (s
 		if _, module, err = c.declared(tx, j); err != nil {
 			return err
 		}
-		inputs, err := c.resolve(tx, module)
+		if awaitsUpstreams(j.Action) {
+			path, err := changingUpstream(tx, module)
+			if err != nil {
+				return err
+			}
+			if path != "" {
+				return &missingUpstream{module: module.Path(), paths: []string{path}}
+			}
+		}
+		inputs, err := c.resolveFor(tx, module, j.Action)
 		if err != nil {
 			return err
 		}
 		spec = makeSpec(j, module, inputs)
-		return nil
+		spec.State, err = expectState(tx, j, module.Engine, work.StateHolder{RunnerID: s.runnerID, Instance: s.instance})
+		return err
 	})
 	return spec, round, module, err
 }
@@ -221,7 +235,8 @@ func (c *Control) specOf(ctx context.Context, j *work.Job) (spec *work.Spec, err
 			}
 		}
 		spec = makeSpec(j, module, inputs)
-		return nil
+		spec.State, err = expectState(tx, j, module.Engine, holderOf(j))
+		return err
 	})
 	return spec, err
 }

@@ -502,14 +502,20 @@ func (c *Control) DeleteNamespace(ctx context.Context, actor catalog.Actor, idOr
 }
 
 // DeleteModule deletes a Module, by id or path, with its Output sets. Its Jobs that wait are canceled; while one is under
-// way it is refused. What the Module has built stays: destroy it first.
-func (c *Control) DeleteModule(ctx context.Context, actor catalog.Actor, idOrPath string) error {
+// way it is refused. A module that manages resources, or whose outputs others use, is refused as well unless force
+// is set: what it has built stays.
+func (c *Control) DeleteModule(ctx context.Context, actor catalog.Actor, idOrPath string, force bool) error {
 	var moves []moved
 	err := c.remove(ctx, actor, catalog.Declare, catalog.KindModule, func(tx *store.Tx) (string, string, error) {
 		moves = nil
 		v, err := tx.Module(actor.OrganizationID, idOrPath)
 		if err != nil {
 			return "", "", unknownModule(err, idOrPath)
+		}
+		if !force {
+			if err := refuseDelete(tx, v); err != nil {
+				return "", "", err
+			}
 		}
 		if moves, err = c.cancelWaiting(tx, actor, v); err != nil {
 			return "", "", err
@@ -523,13 +529,8 @@ func (c *Control) DeleteModule(ctx context.Context, actor catalog.Actor, idOrPat
 }
 
 func (c *Control) cancelWaiting(tx *store.Tx, actor catalog.Actor, m catalog.Module) (moves []moved, err error) {
-	holder, err := tx.ModuleBusy(m.OrganizationID, m.ID)
-	if err != nil {
+	if err := refuseWhileBusy(tx, m); err != nil {
 		return nil, err
-	}
-	if holder != nil {
-		return nil, fault.New(fault.Conflict, "module_busy", "job #%d of module %s is under way", holder.Number, m.Path()).
-			WithHint("wait for it, or run: legwork job cancel %d", holder.Number)
 	}
 	for {
 		waiting, err := tx.Jobs(actor.OrganizationID, store.JobFilter{ModuleID: m.ID, Statuses: []work.Status{work.Queued}, Limit: 100})

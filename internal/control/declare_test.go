@@ -357,7 +357,7 @@ func TestEveryCallNeedsItsPermission(t *testing.T) {
 		"assign":      second(s.c.CreateAssignment(ctx, nobody, catalog.AssignmentSpec{})),
 		"delete 1":    s.c.DeleteStack(ctx, nobody, "x"),
 		"delete 2":    s.c.DeleteNamespace(ctx, nobody, "x/y"),
-		"delete 3":    s.c.DeleteModule(ctx, nobody, "x/y/z"),
+		"delete 3":    s.c.DeleteModule(ctx, nobody, "x/y/z", false),
 		"delete 4":    s.c.DeleteRunner(ctx, nobody, "x"),
 		"delete 5":    s.c.DeleteAssignment(ctx, nobody, "x"),
 		"submit":      second(s.c.Submit(ctx, nobody, SubmitRequest{})),
@@ -453,7 +453,7 @@ func TestDeletionsThatWouldBreakSomethingAreRefused(t *testing.T) {
 	for name, err := range map[string]error{
 		"stack with namespaces":  s.c.DeleteStack(ctx, s.owner(), "prod"),
 		"namespace with modules": s.c.DeleteNamespace(ctx, s.owner(), "prod/net"),
-		"module with a job":      s.c.DeleteModule(ctx, s.owner(), "prod/net/m0"),
+		"module with a job":      s.c.DeleteModule(ctx, s.owner(), "prod/net/m0", false),
 		"runner that is named":   s.c.DeleteRunner(ctx, s.owner(), "edge"),
 		"rename of a named one":  second(s.c.UpdateRunner(ctx, s.owner(), "edge", catalog.RunnerSpec{Name: "other"})),
 	} {
@@ -461,7 +461,7 @@ func TestDeletionsThatWouldBreakSomethingAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	s.must(s.c.DeleteModule(ctx, s.owner(), "prod/net/m1"))
+	s.must(s.c.DeleteModule(ctx, s.owner(), "prod/net/m1", false))
 	if got := s.job(waiting.ID); got.Status != work.Canceled {
 		t.Fatalf("its job is %s", got.Status)
 	}

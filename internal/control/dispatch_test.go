@@ -55,7 +55,7 @@ func TestOneJobAtATimePerModule(t *testing.T) {
 		return w.Code == work.WaitModuleBusy && w.Text == fmt.Sprintf("job #%d of the same module is under way", first.Number)
 	})
 	third := s.submit("prod/net/m0", work.Run)
-	if got := s.until(second.ID, work.Canceled); got.Failure.Code != "replaced" {
+	if got := s.until(second.ID, work.Superseded); got.Failure.Code != "superseded" {
 		t.Fatalf("second: %+v", got.Failure)
 	}
 	f.run(step, 0, work.StepResult{})

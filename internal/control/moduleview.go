@@ -19,6 +19,7 @@ type ModuleView struct {
 	Effective catalog.ModuleSpec // as it runs
 	Defaults  catalog.Defaults   // of its Namespace
 	Inputs    []InputView        // of Effective, in their order
+	Location  *StateLocation     // where it keeps its state; nil when no job reported it
 	Outputs   *catalog.OutputSet // the newest set; nil when there is none, or what there was is destroyed
 	GivesTo   []string           // paths of the Modules that take its outputs, sorted
 	Jobs      []*work.Job        // the newest first, at most HistoryLength
@@ -76,7 +77,7 @@ func (c *Control) ModuleView(ctx context.Context, actor catalog.Actor, idOrPath 
 		if err != nil {
 			return v, err
 		}
-		for _, fill := range []func(*store.Tx, *ModuleView) error{c.viewValues, c.viewJobs, c.viewRunners} {
+		for _, fill := range []func(*store.Tx, *ModuleView) error{c.viewValues, c.viewJobs, c.viewRunners, viewLocation} {
 			if err := fill(tx, &v); err != nil {
 				return v, err
 			}
@@ -118,6 +119,15 @@ func (c *Control) viewValues(tx *store.Tx, v *ModuleView) error {
 		v.Inputs = append(v.Inputs, view)
 	}
 	return nil
+}
+
+// viewLocation fills in where the module keeps its state.
+func viewLocation(tx *store.Tx, v *ModuleView) error {
+	location, found, err := tx.StateLocation(v.Declared.OrganizationID, v.Declared.ID)
+	if found {
+		v.Location = &location
+	}
+	return err
 }
 
 func keys(inputs []catalog.Input) map[string]bool {

@@ -39,6 +39,9 @@ func (h queueHost) Details(ctx context.Context, refs []queue.Ref) ([]*work.Job, 
 			if err == nil {
 				snapshots[i], err = tx.JobSnapshot(r.OrganizationID, r.JobID)
 			}
+			if err == nil {
+				snapshots[i].Holder, err = stateHolder(tx, jobs[i], snapshots[i].Module.Engine)
+			}
 			if err != nil {
 				return err
 			}

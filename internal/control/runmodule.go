@@ -92,7 +92,7 @@ func (t *turn) moduleOver(round int, j *work.Job) error {
 		t.conduct.Module.Values = values
 		return err
 	}
-	if j.Failure != nil && j.Failure.Code == "replaced" && t.conduct.Run.Status == work.Running {
+	if j.Status == work.Superseded && t.conduct.Run.Status == work.Running {
 		other, err := t.replacement(j)
 		if err != nil {
 			return err

@@ -20,6 +20,7 @@ type SubmitRequest struct {
 	Action work.Action // one that the Module's engine knows; see work.Actions
 
 	Priority work.Priority // empty for normal
+	Force    bool          // destroy the module although others use its outputs
 }
 
 // submission is a Job that is about to be queued.
@@ -56,6 +57,11 @@ func (c *Control) submit(ctx context.Context, actor catalog.Actor, r SubmitReque
 		if err != nil {
 			return unknownModule(err, r.Module)
 		}
+		if r.Action == work.Destroy && !r.Force {
+			if err := refuseDestroy(tx, m); err != nil {
+				return err
+			}
+		}
 		sub, err = c.draft(tx, m, r.Action, actor.Name, cause)
 		if fault.Code(err) == notAssigned && actor.Can(catalog.Read) {
 			err = c.nameRunners(tx, m, fault.Of(err))
@@ -89,7 +95,7 @@ func unknownModule(err error, path string) error {
 
 // draft makes a Job of a Module as it is declared now, or says why it could never run.
 func (c *Control) draft(tx *store.Tx, m catalog.Module, action work.Action, by, cause string) (submission, error) {
-	return c.makeDraft(tx, m, action, by, cause, func(m catalog.Module) (string, error) { return c.waitsFor(tx, m) })
+	return c.makeDraft(tx, m, action, by, cause, func(m catalog.Module) (string, error) { return c.waitsFor(tx, m, action, false) })
 }
 
 // knownActions says in words what an engine can do.
@@ -289,9 +295,15 @@ func isAssigned(tx *store.Tx, r catalog.Runner, m catalog.Module) (bool, error) 
 }
 
 // waitsFor gives the path of a Module whose output the Job takes and that is about to make it, "" when all outputs
-// are there. It is a fault.Conflict that names the Module to apply first when nobody is about to. m's Inputs are open.
-func (c *Control) waitsFor(tx *store.Tx, m catalog.Module) (string, error) {
-	_, err := c.resolve(tx, m)
+// are there. It is a fault.Conflict that names the Module to apply first when nobody is about to, unless the job
+// is patient: then it waits until the module is applied. m's Inputs are open.
+func (c *Control) waitsFor(tx *store.Tx, m catalog.Module, action work.Action, patient bool) (string, error) {
+	if awaitsUpstreams(action) {
+		if path, err := changingUpstream(tx, m); err != nil || path != "" {
+			return path, err
+		}
+	}
+	_, err := c.resolveFor(tx, m, action)
 	if err == nil {
 		return "", nil
 	}
@@ -308,7 +320,7 @@ func (c *Control) waitsFor(tx *store.Tx, m catalog.Module) (string, error) {
 		switch {
 		case err != nil:
 			return "", err
-		case coming:
+		case coming, isMissing && patient:
 			waits = path
 		case isMissing:
 			return "", fault.New(fault.Conflict, "upstream_not_applied", "module %s takes an output of %s, which has none yet", m.Path(), path).
@@ -355,7 +367,11 @@ func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
 	if err := c.note(tx, &job, nil); err != nil {
 		return nil, err
 	}
-	moves := []moved{{job: &job, effects: []work.Effect{work.Dispatch{}}, order: c.order.Add(1), snapshot: &sub.snapshot}}
+	snapshot := sub.snapshot
+	if snapshot.Holder, err = stateHolder(tx, &job, snapshot.Module.Engine); err != nil {
+		return nil, err
+	}
+	moves := []moved{{job: &job, effects: []work.Effect{work.Dispatch{}}, order: c.order.Add(1), snapshot: &snapshot}}
 	if old == nil {
 		return moves, nil
 	}
@@ -384,7 +400,7 @@ func (c *Control) missingUpstream(ctx context.Context, org, id string) (path str
 		if err != nil {
 			return err
 		}
-		path, err = c.waitsFor(tx, m)
+		path, err = c.waitsFor(tx, m, j.Action, j.Triggered)
 		return err
 	})
 	return path, err

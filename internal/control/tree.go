@@ -14,7 +14,7 @@ type ModuleState string
 // The states of Modules.
 const (
 	ModuleNever       ModuleState = "never_applied"
-	ModuleUpToDate    ModuleState = "up_to_date"    // its last apply or run succeeded
+	ModuleUpToDate    ModuleState = "applied"       // its last apply or run succeeded
 	ModuleChanged     ModuleState = "changed_since" // declared anew after its last apply or run, which succeeded, was queued
 	ModuleDestroyed   ModuleState = "destroyed"
 	ModuleWaiting     ModuleState = "waiting" // a Job of it is queued

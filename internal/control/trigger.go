@@ -96,9 +96,11 @@ func (c *Control) prepareTrigger(tx *store.Tx, m catalog.Module, action work.Act
 }
 
 // draftLater drafts a Job without looking whether its Inputs are there: the outputs that trigger it are stored together
-// with it. If another one is missing, the Job says so when its turn comes.
+// with it. If another one is missing, the job waits for it.
 func (c *Control) draftLater(tx *store.Tx, m catalog.Module, action work.Action, cause string) (submission, error) {
-	return c.makeDraft(tx, m, action, "legwork", cause, func(catalog.Module) (string, error) { return "", nil })
+	sub, err := c.makeDraft(tx, m, action, "legwork", cause, func(catalog.Module) (string, error) { return "", nil })
+	sub.job.Triggered = true
+	return sub, err
 }
 
 // isDestroyed tells whether the last Job that changed the Module was a destroy.

@@ -142,7 +142,6 @@ func TestUpgradeRefused(t *testing.T) {
 		"windows":        {func(h *wire.Hello) { h.OS = "windows" }, "", "update_unsupported", "windows"},
 		"local":          {func(h *wire.Hello) { h.Updates = "" }, "", "update_unsupported", "part of another program"},
 		"nonsense":       {func(h *wire.Hello) { h.Updates = "always" }, "", "update_unsupported", "part of another program"},
-		"too old":        {func(h *wire.Hello) { h.Capability = 2 }, "", "update_unsupported", "cannot update itself yet"},
 		"unknown":        {func(*wire.Hello) {}, "1.9.0", "release_not_found", "1.9.0"},
 		"withdrawn":      {func(*wire.Hello) {}, "1.1.5", "release_withdrawn", "was withdrawn"},
 		"no version":     {func(*wire.Hello) {}, "newest", "release_version", "newest"},

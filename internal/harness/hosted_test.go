@@ -103,7 +103,7 @@ func TestHostedIdle(t *testing.T) {
 	if again := s.Ends(s.Submit("run", "s/n/m0"), work.Succeeded); again.Binding.Instance == first.Binding.Instance {
 		t.Errorf("both ran at %s", again.Binding.Instance)
 	}
-	s.Do("module", "delete", "s/n/m0")
+	s.Do("module", "delete", "s/n/m0", "--yes")
 	s.Do("runner", "remove", "edge-1", "--yes")
 	harness.Eventually(t, "its record is gone", func() bool { return s.Try("runner", "show", "edge-1").Status != 0 })
 	hostIsEmpty(t, s)

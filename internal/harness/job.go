@@ -9,7 +9,11 @@ import (
 // Submit queues a Job and gives its number as the command line prints it: "#42".
 func (s *Server) Submit(action, module string) string {
 	s.t.Helper()
-	out := s.Do("module", action, module, "--no-follow")
+	args := []string{"module", action, module, "--no-follow"}
+	if action == string(work.Destroy) {
+		args = append(args, "--yes")
+	}
+	out := s.Do(args...)
 	for _, w := range strings.Fields(out) {
 		if strings.HasPrefix(w, "#") {
 			return strings.TrimRight(w, ".,:;")

@@ -61,6 +61,6 @@ func TestLocalRunner(t *testing.T) {
 func TestLocalRunnerByItsOtherName(t *testing.T) {
 	t.Parallel()
 	s, _ := localRunner(t, "use_remote_runner=false")
-	s.Do("runner", "delete", "local")
+	s.Do("runner", "delete", "local", "--yes")
 	harness.Eventually(t, "it is made anew", connected(s))
 }

@@ -104,7 +104,7 @@ func (k *soak) auditEnd(j *work.Job) {
 	case !j.Status.Terminal(): // told already
 	case j.Status == work.Succeeded:
 	case j.Cancel != nil:
-	case j.Status == work.Canceled && j.Failure != nil && j.Failure.Code == "replaced":
+	case j.Status == work.Superseded:
 	case j.Status == work.Failed && j.Failure != nil && allowed[j.Failure.Code]:
 	default:
 		k.blame("job %d (%s) is %s without a reason: %+v, losses %+v", j.Number, j.Module, j.Status, j.Failure, j.Losses)

@@ -84,6 +84,7 @@ func (r *Runner) runEngine(ctx context.Context, st *step, spec *work.Spec) (work
 		return orZero(failed), err
 	}
 	result, err := r.runMain(ctx, st, e, w)
+	r.checkState(st, spec, &result)
 	if err != nil || result.Status != work.StepSucceeded {
 		return result, err
 	}

@@ -29,6 +29,7 @@ type Config struct {
 	TempDirectory    string        // absolute; scratch folders of Jobs
 	EnginePaths      []string      // searched before PATH
 	Capacity         int           // Jobs at once; 0 means 10
+	Ephemeral        bool          // files of this Instance do not outlive it
 	OneOff           bool          // take one Job, and end when it is over; Capacity is 1
 	DrainTimeout     time.Duration // after which Jobs that hold up a drain are canceled; 0 means never
 	Labels           map[string]string

@@ -177,6 +177,9 @@ func wordOf(kind work.StepKind) string {
 
 // record writes the result of a Step into its log and into the journal.
 func (r *Runner) record(st *step, result *work.StepResult, note resultNote) {
+	for _, warning := range result.Warnings {
+		st.say("warning: " + warning)
+	}
 	if f := result.Failure; f != nil {
 		st.say(wordOf(st.kind) + " " + ending(result.Status) + ": " + f.Message + hint(f))
 	}

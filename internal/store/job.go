@@ -28,6 +28,9 @@ type JobSnapshot struct {
 	SourceID   string                  `json:"source_id,omitempty"`   // likewise
 	Where      string                  `json:"where,omitempty"`       // of a Job that lists where Secrets can be had: a reference, see internal/reference.List
 	Task       *TaskSnapshot           `json:"task,omitempty"`        // of a Runner Job
+	// Holder is the instance that holds the local state of the module now. It is not stored with the job, because it
+	// changes.
+	Holder work.StateHolder `json:"-"`
 }
 
 // TaskSnapshot says what a Runner Job is about. What it needs beside that is read when it is bound.

@@ -97,6 +97,17 @@ func openOf(tx *Tx, heads []ModuleHead, query string, args ...any) error {
 	return err
 }
 
+// ChangingModules returns the modules, by id, of which a job that may change their outputs is queued or running.
+func (tx *Tx) ChangingModules(org string) (map[string]bool, error) {
+	ids, err := list(tx, value[string], `SELECT module_id FROM jobs WHERE org = $1 AND phase < 2 AND kind = 'module'
+		AND action IN ('apply', 'run')`, org)
+	changing := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		changing[id] = true
+	}
+	return changing, err
+}
+
 // JobsNumbered gives the Jobs with these numbers, in no order; those that are not there are missing. At most 1000 are asked for.
 func (tx *Tx) JobsNumbered(org string, numbers []int64) ([]*work.Job, error) {
 	numbers = numbers[:min(len(numbers), 1000)]

@@ -115,10 +115,12 @@ const (
 	SealedKeys       SealedTable = "server_keys"
 	SealedSecrets    SealedTable = "secrets"
 	SealedIdentities SealedTable = "cloud_identities"
+	SealedApplied    SealedTable = "applied_inputs"
 )
 
 // SealedTables lists them.
-var SealedTables = []SealedTable{SealedKeys, SealedSecrets, SealedIdentities, SealedNamespaces, SealedModules, SealedOutputs, SealedWebhooks, SealedInputs, SealedSnapshots}
+var SealedTables = []SealedTable{SealedKeys, SealedSecrets, SealedIdentities, SealedNamespaces, SealedModules, SealedOutputs,
+	SealedWebhooks, SealedInputs, SealedApplied, SealedSnapshots}
 
 // sealedTable is how a SealedTable is read: the columns key, org, owner and document of a row.
 type sealedTable struct{ from, key, org, owner, doc string }
@@ -128,6 +130,7 @@ var sealedTables = map[SealedTable]sealedTable{
 	SealedModules:    {"modules t", "id", "t.org", "t.id", "doc"},
 	SealedSnapshots:  {"job_snapshots t JOIN jobs j ON j.id = t.job_id", "job_id", "j.org", "j.module_id", "doc"},
 	SealedInputs:     {"job_inputs t JOIN jobs j ON j.id = t.job_id", "job_id", "j.org", "CAST(t.attempt AS TEXT)", "sealed"},
+	SealedApplied:    {"applied_inputs t", "module_id", "t.org", "t.job_id || '/' || CAST(t.attempt AS TEXT)", "sealed"},
 	SealedOutputs:    {"output_sets t", "id", "t.org", "t.module_id || '/' || t.job_id", "doc"},
 	SealedWebhooks:   {"webhooks t", "runner_id", "t.org", "t.runner_id", "doc"},
 	SealedKeys:       {"server_keys t", "name", "''", "t.name", "value"},

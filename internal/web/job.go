@@ -101,6 +101,8 @@ func stateText(j *work.Job) string {
 		return "It did not do what was asked."
 	case work.Canceled:
 		return "It was ended before it was done."
+	case work.Superseded:
+		return "A newer Job of the same kind took its place before it started."
 	case work.Declined:
 		return "Its plan was declined. Nothing was changed."
 	case work.Expired:

@@ -40,7 +40,7 @@ var jobStates = []struct {
 	{"approval", "Await approval", []work.Status{work.AwaitingApproval}},
 	{"succeeded", "Succeeded", []work.Status{work.Succeeded}},
 	{"failed", "Failed", []work.Status{work.Failed}},
-	{"ended", "Canceled", []work.Status{work.Canceled, work.Declined, work.Expired}},
+	{"ended", "Canceled", []work.Status{work.Canceled, work.Superseded, work.Declined, work.Expired}},
 }
 
 // jobTimes are the filters of time: how long ago a Job was created at most.

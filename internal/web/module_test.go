@@ -271,7 +271,7 @@ func TestPagesOfAThousandModules(t *testing.T) {
 	thousandJobs(w, 10)
 	v := newVisitor(t, w)
 	v.logIn(url.Values{"token": {w.Token}})
-	for _, path := range []string{"/modules", "/modules?open=prod&open=prod/n01", "/modules?q=m", "/modules?state=up_to_date", "/stacks/prod", "/stacks/prod?namespace=n03", "/stacks/prod/n03", "/modules/prod/n03/m00"} {
+	for _, path := range []string{"/modules", "/modules?open=prod&open=prod/n01", "/modules?q=m", "/modules?state=applied", "/stacks/prod", "/stacks/prod?namespace=n03", "/stacks/prod/n03", "/modules/prod/n03/m00"} {
 		status, text := v.get(path)
 		size := len(text)
 		if status != http.StatusOK {

@@ -110,7 +110,7 @@ func fillStacks(t *testing.T, w *apitest.World) {
 	w.Must(err)
 	_, err = w.Client.SubmitJob(ctx, api.JobRequest{Module: "prod/network/vpc", Action: work.Plan})
 	w.Must(err)
-	_, err = w.Client.SubmitJob(ctx, api.JobRequest{Module: "prod/network/vpc", Action: work.Destroy})
+	_, err = w.Client.SubmitJob(ctx, api.JobRequest{Module: "prod/network/vpc", Action: work.Destroy, Force: true})
 	w.Must(err)
 	eventually(t, "two Jobs run and one waits for its Module", func() bool {
 		queued, err := w.Client.Jobs(ctx, api.JobQuery{Statuses: []work.Status{work.Queued}})

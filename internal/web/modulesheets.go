@@ -14,7 +14,7 @@ import (
 // moduleSheets are what a person may have done with a Module: its actions, each with a form that says what will happen, and to see
 // its sensitive outputs.
 func moduleSheets() []sheet {
-	sheets := []sheet{revealSheet()}
+	sheets := []sheet{revealSheet(), releaseStateSheet()}
 	for _, a := range []work.Action{work.Plan, work.Apply, work.Destroy, work.Run} {
 		sheets = append(sheets, submitSheet(a))
 	}
@@ -47,7 +47,9 @@ func submitSheet(a work.Action) sheet {
 					return outcome{}, err
 				}
 			}
-			j, err := v.Control.Submit(v.ctx, v.actor, control.SubmitRequest{Module: m.ID, Action: a, Priority: work.Priority(f.get("priority"))})
+			j, err := v.Control.Submit(v.ctx, v.actor, control.SubmitRequest{
+				Module: m.ID, Action: a, Priority: work.Priority(f.get("priority")), Force: f.get("force") != "",
+			})
 			if err != nil {
 				return outcome{}, err
 			}
@@ -84,6 +86,24 @@ func revealSheet() sheet {
 			}
 			maps.DeleteFunc(set.Values, func(_ string, o catalog.OutputValue) bool { return !o.Sensitive })
 			return outcome{show: &sheetContent{"Sensitive outputs of " + m.Path(), revealedOutputs(m, set)}}, nil
+		},
+	}
+}
+
+// releaseStateSheet lets jobs start on other instances than the one that holds the local state.
+func releaseStateSheet() sheet {
+	return sheet{path: formPath + "/release-state", nav: "/modules", need: catalog.Operate,
+		show: func(v *visit, f form) (sheetContent, error) {
+			m, err := v.module()
+			return sheetContent{"Release the state of " + m.Path() + "?", releaseStateForm(m, f)}, err
+		},
+		act: func(v *visit, f form) (outcome, error) {
+			m, err := v.module()
+			if err != nil {
+				return outcome{}, err
+			}
+			_, err = v.Control.ReleaseState(v.ctx, v.actor, m.Declared.ID, f.get("start_empty") != "")
+			return outcome{next: m.at(), note: "The state of " + m.Path() + " is released."}, err
 		},
 	}
 }

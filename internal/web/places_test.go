@@ -44,7 +44,7 @@ var places = []place{
 	{"namespace", "/stacks/shop/network"}, {"module", "/modules/shop/network/vpc"}, {"module-refused", "/modules/shop/data/postgres"},
 	{"module-script", "/modules/prod/network/bastion"},
 	{"module-plan", "/modules/shop/network/vpc/plan"}, {"module-apply", "/modules/shop/network/vpc/apply"},
-	{"module-destroy", "/modules/shop/network/vpc/destroy"}, {"module-run", "/modules/prod/network/bastion/run"}, {"module-outputs", "/modules/shop/network/vpc/outputs"},
+	{"module-destroy", "/modules/shop/network/vpc/destroy"}, {"module-release-state", "/modules/shop/network/vpc/release-state"}, {"module-run", "/modules/prod/network/bastion/run"}, {"module-outputs", "/modules/shop/network/vpc/outputs"},
 	{"secrets", "/secrets"}, {"secret", "/secrets/{secret}"}, {"secret-new", "/secrets/new"}, {"secret-change", "/secrets/{secret}/change"},
 	{"secret-delete", "/secrets/{secret}/delete"}, {"secret-browse", "/secrets/browse"}, {"secret-paths", "/secret-paths/{paths}"},
 	{"nodes", "/nodes"}, {"nodes-filter", "/nodes?filter=tags:+web+!name:+web-9&stack=fleet"}, {"nodes-wrong", "/nodes?filter=tags:+web+rackk:+r1"}, {"nodes-uncovered", "/nodes?cover=none"},

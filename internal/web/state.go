@@ -19,6 +19,7 @@ var jobMoods = map[work.Status]mood{
 	work.Succeeded:        {"Succeeded", "check", "good"},
 	work.Failed:           {"Failed", "cross", "bad"},
 	work.Canceled:         {"Canceled", "slash", "calm"},
+	work.Superseded:       {"Superseded", "up-circle", "calm"},
 	work.Declined:         {"Declined", "minus", "calm"},
 	work.Expired:          {"Expired", "clock", "calm"},
 }

@@ -14,9 +14,10 @@ import (
 //	1  2026-11  Jobs of Modules: hello, offers, steps, logs, cancel, drain.
 //	2  2026-11  Parts of Runbook Jobs: Spec.Run, RunStep.Round, LogBatch.Nodes, records of the stream Progress.
 //	3  2026-11  Runner Jobs: Spec.Task, Drain.Leave, Hello.Updates.
+//	4  2026-11  State of modules: Spec.State, StepResult.State, StepResult.Warnings.
 const (
-	Capability       = 3
-	OldestCapability = 2
+	Capability       = 4
+	OldestCapability = 3
 )
 
 // Message is one of the messages below. On the wire it is a type byte and the CBOR of the struct;

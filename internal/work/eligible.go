@@ -17,7 +17,19 @@ type Need struct {
 	Kind     string         // where any of several Runners would do: which, behind "a runner"
 	Engine   catalog.Engine // must be present on the host
 	Instance string         // pins one Instance by name; empty for any
+	Holder   StateHolder    // of the local state of the module
 }
+
+// StateHolder is the instance that holds the local state of a module. Without an Instance there is none.
+type StateHolder struct{ RunnerID, Runner, Instance string }
+
+// Allows reports whether a job may start on an instance.
+func (h StateHolder) Allows(runnerID, instance string) bool {
+	return h.MayUse(runnerID) && (h.Instance == "" || h.Instance == instance)
+}
+
+// MayUse reports whether a job may start on some instance of a runner.
+func (h StateHolder) MayUse(runnerID string) bool { return h.Instance == "" || h.RunnerID == runnerID }
 
 // Candidate is one Instance of a Runner that the Job may use, as it stands now.
 type Candidate struct {
@@ -54,9 +66,16 @@ func runnerOf(n Need) string {
 
 func pinOf(n Need) string { return n.Instance + " of " + runnerOf(n) }
 
+func holderOf(n Need) string { return n.Holder.Instance + " of runner " + n.Holder.Runner }
+
 func engineOf(n Need) string { return string(n.Engine) }
 
 var bars = []bar{
+	{WaitStateInstance, "the state of the module is on instance %s, which is not available: start it again, " +
+		"or move the state and run legwork module release-state", holderOf,
+		func(n Need, c Candidate) bool {
+			return n.Holder.Instance == "" || c.Online && n.Holder.Allows(c.RunnerID, c.Instance)
+		}},
 	{WaitRunnerDisabled, "%s is disabled: it takes jobs again after legwork runner enable", runnerOf,
 		func(_ Need, c Candidate) bool { return !c.Disabled }},
 	{WaitPinnedOffline, "the instance %s that the module is pinned to is not online", pinOf,
@@ -83,7 +102,7 @@ func (c Candidate) Has(engine catalog.Engine) bool {
 // passes who passed those before it.
 func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
 	left := candidates
-	if len(left) == 0 {
+	if len(left) == 0 && n.Holder.Instance == "" {
 		return nil, Wait{WaitNoInstance, "no instance of " + runnerOf(n) + " is online"}
 	}
 	for _, b := range bars {

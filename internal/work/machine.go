@@ -25,7 +25,7 @@ var table = []transition{
 	{From: []Status{Queued}, On: onFinished, To: []Status{Succeeded}, do: partFinished},
 	{From: []Status{Queued}, On: onClaimed, To: []Status{Claimed}, do: claimed},
 	{From: []Status{Queued}, On: onWaitChanged, To: []Status{Queued}, do: waitChanged},
-	{From: []Status{Queued}, On: onReplaced, To: []Status{Canceled}, do: replaced},
+	{From: []Status{Queued}, On: onReplaced, To: []Status{Superseded}, do: replaced},
 	{From: []Status{Queued}, On: onCannotRun, To: []Status{Failed}, do: cannotRun},
 	{From: []Status{Queued}, On: onCancelRequested, To: []Status{Canceled}, do: cancelUnbound},
 
@@ -215,8 +215,8 @@ func (m *move) sendStep(i int) {
 }
 
 func replaced(m *move) {
-	m.job.Status = Canceled
-	m.job.Failure = &Failure{Code: "replaced", Message: fmt.Sprintf("replaced by the newer job #%d", m.event.(Replaced).ByNumber)}
+	m.job.Status = Superseded
+	m.job.Failure = &Failure{Code: "superseded", Message: fmt.Sprintf("superseded by the newer job #%d", m.event.(Replaced).ByNumber)}
 }
 
 func cannotRun(m *move) {
@@ -285,6 +285,11 @@ func (m *move) record() (Step, bool) {
 	}
 	j.Notice = ""
 	s.Status, s.FinishedAt, s.ExitCode, s.Failure, s.Plan = r.Status, m.now, r.ExitCode, r.Failure, r.Plan
+	s.State, s.Warnings = nil, boundedWarnings(r.Warnings)
+	if r.State != nil {
+		state := r.State.Bounded()
+		s.State = &state
+	}
 	if j.IsPart() {
 		s.Result = merge(s.Result, r.Round)
 	}

@@ -64,17 +64,19 @@ const (
 	Succeeded        Status = "succeeded"
 	Failed           Status = "failed"
 	Canceled         Status = "canceled"
+	Superseded       Status = "superseded" // a newer Job stands in its place
 	Declined         Status = "declined"
 	Expired          Status = "expired"
 )
 
 // Statuses lists every state, in the order in which a Job may meet them.
-var Statuses = []Status{Queued, Claimed, Running, Waiting, AwaitingApproval, Canceling, Interrupted, Succeeded, Failed, Canceled, Declined, Expired}
+var Statuses = []Status{Queued, Claimed, Running, Waiting, AwaitingApproval, Canceling, Interrupted,
+	Succeeded, Failed, Canceled, Superseded, Declined, Expired}
 
 // Terminal tells whether a Job in this state is over for good.
 func (s Status) Terminal() bool {
 	switch s {
-	case Succeeded, Failed, Canceled, Declined, Expired:
+	case Succeeded, Failed, Canceled, Superseded, Declined, Expired:
 		return true
 	}
 	return false
@@ -146,6 +148,8 @@ type Step struct {
 	Name       string       `json:"name,omitempty"`  // of the Item, in a Runbook Job
 	Round      int          `json:"round,omitempty"` // in a Part: its index in the Plan
 	Result     *RoundResult `json:"result,omitempty"`
+	State      *StateReport `json:"state,omitempty"`    // of init: where the module keeps its state
+	Warnings   []string     `json:"warnings,omitempty"` // sentences about what the step did not fail for
 }
 
 // PlanSummary counts what a plan would do.
@@ -254,7 +258,8 @@ const (
 	WaitRefused        WaitCode = "refused_by_instance"
 	WaitRunbookBusy    WaitCode = "runbook_busy" // another Job of the Runbook is under way
 	WaitRound          WaitCode = "waiting_for_round"
-	WaitStarting       WaitCode = "starting_instance" // of a hosted Runner
+	WaitStarting       WaitCode = "starting_instance"          // of a hosted Runner
+	WaitStateInstance  WaitCode = "state_instance_unavailable" // which holds the local state of the module
 )
 
 // Wait is why a queued Job waits: a code for programs and a sentence for people.
@@ -306,7 +311,10 @@ type Job struct {
 	StackID   string   `json:"stack_id"`
 	CreatedBy string   `json:"created_by"`
 	Priority  Priority `json:"priority,omitempty"`
-	Cause     string   `json:"cause,omitempty"` // why it was created, when not by a person: "output of prod/network/base changed"
+	// Triggered reports that the job was queued because an output that its module takes changed. It waits for outputs
+	// that are missing.
+	Triggered bool   `json:"triggered,omitempty"`
+	Cause     string `json:"cause,omitempty"` // why it was created, when not by a person: "output of prod/network/base changed"
 
 	Status  Status    `json:"status"`
 	Wait    Wait      `json:"wait,omitzero"`    // while queued
@@ -376,6 +384,14 @@ func (j *Job) Plan() *PlanSummary {
 		}
 	}
 	return nil
+}
+
+// Warnings returns what the steps of the present attempt warned about.
+func (j *Job) Warnings() (all []string) {
+	for i := range j.Steps {
+		all = append(all, j.Steps[i].Warnings...)
+	}
+	return all
 }
 
 // HoldsSlot tells whether the Job takes a place of its Instance's capacity. Runner Jobs take none: they are what makes places, and wait for
@@ -453,6 +469,8 @@ type Spec struct {
 	Where string `cbor:"22,keyasint,omitempty"`
 	// Task is what a Runner Job does.
 	Task *RunnerTask `cbor:"23,keyasint,omitempty"`
+	// State is what the Server knows of the state of a module, which init compares with what is on the instance.
+	State *StateExpectation `cbor:"24,keyasint,omitempty"`
 }
 
 // InputValue is one resolved Input.
@@ -481,6 +499,8 @@ type StepResult struct {
 	Nodes      []node.Node                    `cbor:"12,keyasint,omitempty"` // of discover
 	Paths      []string                       `cbor:"13,keyasint,omitempty"` // of list_secrets: where Secrets are, never their values
 	Units      []UnitReport                   `cbor:"14,keyasint,omitempty"` // of launch, teardown and tidy: every process it knows of
+	State      *StateReport                   `cbor:"15,keyasint,omitempty"` // of init, apply and destroy
+	Warnings   []string                       `cbor:"16,keyasint,omitempty"` // sentences about what the step did not fail for
 }
 
 // ResourceChange is one resource in a plan. Before and After are JSON values in which everything

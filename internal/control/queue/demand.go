@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 
 	"legwork/internal/catalog"
@@ -18,7 +19,9 @@ func (q *Queue) WaitingFor() map[string]*Line {
 		if f == nil || b.task {
 			continue
 		}
-		runners := slices.DeleteFunc(slices.Clone(f.runnersFor(b)), func(r catalog.Runner) bool { return r.IsDisabled || !f.mayMatch(b, r) })
+		runners := slices.DeleteFunc(slices.Clone(f.runnersFor(b)), func(r catalog.Runner) bool {
+			return r.IsDisabled || !f.mayMatch(b, r) || !b.need.Holder.MayUse(r.ID)
+		})
 		slices.SortFunc(runners, func(a, b catalog.Runner) int { return compareNames(a, b) })
 		for _, e := range b.entries {
 			if !q.onlyWaits(e) {
@@ -83,17 +86,18 @@ func (q *Queue) Wanted(add func(r catalog.Runner, jobID string, w Want)) {
 
 // wants is what the Jobs of a bucket want of an Instance.
 func (b *bucket) wants() Want {
+	instance := cmp.Or(b.need.Instance, b.need.Holder.Instance)
 	if b.runnerID != "" {
-		return Want{Instance: b.need.Instance}
+		return Want{Instance: instance}
 	}
-	return Want{Instance: b.need.Instance, Labels: b.labels}
+	return Want{Instance: instance, Labels: b.labels}
 }
 
 // callable gives the Runners with a webhook that the Jobs of a bucket may go to, and those that have a suitable Instance online.
 func (q *Queue) callable(f *Fleet, b *bucket) (callable, online []catalog.Runner) {
 	for _, r := range f.runnersFor(b) {
 		switch {
-		case r.IsDisabled:
+		case r.IsDisabled, !b.need.Holder.MayUse(r.ID):
 		case q.present(f, b, r):
 			online = append(online, r)
 		case r.Webhook != "" && b.takes(r, nil):

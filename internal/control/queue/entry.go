@@ -113,7 +113,7 @@ func (q *Queue) describe(e *entry, s store.JobSnapshot) {
 		q.unsure[e.id] = e
 	}
 	b := &bucket{org: e.org, runnerID: s.RunnerID, labels: m.RunnerLabels, task: e.task,
-		need: work.Need{Runner: m.Runner, Engine: m.Engine, Instance: m.RunnerInstanceName}}
+		need: work.Need{Runner: m.Runner, Engine: m.Engine, Instance: m.RunnerInstanceName, Holder: s.Holder}}
 	b.key = b.name()
 	if known := q.buckets[b.key]; known != nil {
 		b = known
@@ -127,7 +127,8 @@ func (q *Queue) describe(e *entry, s store.JobSnapshot) {
 
 func (b *bucket) name() string {
 	var s strings.Builder
-	for _, part := range []string{b.org, b.runnerID, b.need.Runner, string(b.need.Engine), b.need.Instance, strconv.FormatBool(b.task)} {
+	for _, part := range []string{b.org, b.runnerID, b.need.Runner, string(b.need.Engine), b.need.Instance,
+		b.need.Holder.RunnerID, b.need.Holder.Instance, strconv.FormatBool(b.task)} {
 		s.WriteString(part)
 		s.WriteByte(0)
 	}
@@ -164,7 +165,7 @@ func (b *bucket) takes(r catalog.Runner, own map[string]string) bool {
 
 // suits is takes for an Instance with a name, which is the one that the Jobs ask for, if they do.
 func (b *bucket) suits(r catalog.Runner, name string, own map[string]string) bool {
-	return (b.need.Instance == "" || b.need.Instance == name) && b.takes(r, own)
+	return (b.need.Instance == "" || b.need.Instance == name) && b.need.Holder.Allows(r.ID, name) && b.takes(r, own)
 }
 
 // remove forgets a Job that waits no more, with the Offers of it that nobody is claiming.
@@ -188,6 +189,26 @@ func (q *Queue) remove(id string) {
 	if o := q.offers[id]; o != nil && !o.claiming {
 		q.withdraw(id, o, nil)
 	}
+}
+
+// Reload reads again what the queued jobs of a module need, since the instance that holds the state of the module
+// has changed.
+func (q *Queue) Reload(moduleID string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range q.entries {
+		if e.moduleID == moduleID && e.loaded {
+			q.unload(e)
+		}
+	}
+	q.Wake()
+}
+
+// unload forgets what a job needs, so that it is read from the store again.
+func (q *Queue) unload(e *entry) {
+	q.remove(e.id)
+	q.enter(&entry{id: e.id, org: e.org, module: e.module, moduleID: e.moduleID, lane: e.lane, rank: e.rank, added: e.added,
+		place: catalog.Module{StackID: e.place.StackID}, refused: e.refused})
 }
 
 // block notes that a Job waits for an output of a Module.

@@ -22,7 +22,7 @@ func (q *Queue) Hostable(now time.Time) []Waiter {
 	free := map[string]int{} // places of self-hosted Runners that are not spoken for
 	for _, b := range q.buckets {
 		f := q.fleets[b.org]
-		if f == nil || f.Maintenance != "" || b.task || b.need.Instance != "" {
+		if f == nil || f.Maintenance != "" || b.task || b.need.Instance != "" || b.need.Holder.Instance != "" {
 			continue
 		}
 		hosted, others := q.hostsOf(f, b)

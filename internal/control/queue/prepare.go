@@ -68,6 +68,11 @@ func (q *Queue) load(ctx context.Context) error {
 func (q *Queue) Stale(org string) {
 	q.mu.Lock()
 	delete(q.fleets, org)
+	for _, e := range q.entries {
+		if e.org == org && e.bucket != nil && e.bucket.need.Holder.Instance != "" { // which may have been released
+			q.unload(e)
+		}
+	}
 	q.redeclared++
 	q.mu.Unlock()
 	q.Wake()

@@ -143,6 +143,12 @@ func (q *Queue) runnersReason(f *Fleet, b *bucket, runners []catalog.Runner) (wo
 	case need.Runner == "":
 		need.Kind = "that is assigned"
 	}
+	usable := slices.ContainsFunc(runners, func(r catalog.Runner) bool { return need.Holder.MayUse(r.ID) })
+	if need.Holder.Instance != "" && !usable {
+		return work.Wait{Code: work.WaitStateInstance, Text: fmt.Sprintf("the state of the module is on instance %s of runner %s, "+
+			"which the module does not use now: let it use that runner, or move the state and run legwork module release-state",
+			need.Holder.Instance, need.Holder.Runner)}, true
+	}
 	var here, all []work.Candidate
 	for _, r := range runners {
 		for _, i := range q.local[r.ID] {

@@ -78,6 +78,9 @@ func (r *resealer) row(tx *store.Tx, table store.SealedTable, row store.SealedRo
 		row.Doc, err = r.bytes(row.Doc, identityFor(row.Owner))
 	case store.SealedInputs:
 		row.Doc, err = r.bytes(row.Doc, resolvedFor(row.Key, row.Owner))
+	case store.SealedApplied:
+		job, attempt, _ := strings.Cut(row.Owner, "/")
+		row.Doc, err = r.bytes(row.Doc, resolvedFor(job, attempt))
 	default:
 		row.Doc, err = r.document(table, row)
 	}

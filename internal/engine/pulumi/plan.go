@@ -126,23 +126,14 @@ func typeOf(urn string) string {
 // readDestroy reads from the state what a destroy would remove. Pulumi saves no plan of it: what is kept, and approved, is
 // the list of the resources.
 func (e *Engine) readDestroy(ctx context.Context, w engine.Workspace, result *work.StepResult) error {
-	var state struct {
-		Deployment struct {
-			Resources []struct {
-				URN      string `json:"urn"`
-				Type     string `json:"type"`
-				External bool   `json:"external"` // only read
-			} `json:"resources"`
-		} `json:"deployment"`
-	}
-	err := e.capture(ctx, w, maxState, func(r io.Reader) error { return json.NewDecoder(r).Decode(&state) }, "stack", "export")
+	state, err := e.exportState(ctx, w)
 	if err != nil {
 		return err
 	}
 	var summary work.PlanSummary
 	changes, urns := []work.ResourceChange{}, []string{}
 	for _, r := range state.Deployment.Resources {
-		if r.Type != rootType && !r.External {
+		if r.managed() {
 			urns = append(urns, r.URN)
 			changes = append(changes, count(&summary, r.URN, []string{"delete"}))
 		}

@@ -123,14 +123,18 @@ func environment(w engine.Workspace) []string {
 // Result reads what a Step made.
 func (e *Engine) Result(ctx context.Context, step work.StepKind, w engine.Workspace, exit engine.Exit) (work.StepResult, error) {
 	plans := step == work.StepPlan || step == work.StepPlanDestroy
-	if !(engine.Command{}).Well(exit) {
-		if plans {
-			return engine.Failed(step, exit), forgetPlan(w)
-		}
-		return engine.Failed(step, exit), nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, captureTimeout)
 	defer cancel()
+	if !(engine.Command{}).Well(exit) {
+		result := engine.Failed(step, exit)
+		if plans {
+			return result, forgetPlan(w)
+		}
+		if step == work.StepApply || step == work.StepDestroy { // which may have written a part of the state
+			result.State, _ = e.readState(ctx, w) // the failure itself says more than that the state cannot be read
+		}
+		return result, nil
+	}
 	result := work.StepResult{Status: work.StepSucceeded, ExitCode: exit.Code}
 	err := ctx.Err()
 	switch {
@@ -141,6 +145,8 @@ func (e *Engine) Result(ctx context.Context, step work.StepKind, w engine.Worksp
 		err = e.readDestroy(ctx, w, &result)
 	case step == work.StepOutput:
 		err = e.readOutputs(ctx, w, &result)
+	case step == work.StepInit, step == work.StepApply, step == work.StepDestroy:
+		result.State, err = e.readState(ctx, w)
 	}
 	if err != nil {
 		return work.StepResult{}, fmt.Errorf("read what %s made: %w", step, err)

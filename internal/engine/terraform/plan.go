@@ -34,6 +34,7 @@ func (e *Engine) readPlan(ctx context.Context, w engine.Workspace, result *work.
 	if err != nil {
 		return err
 	}
+	result.Warnings = undeclaredInputs(w.Spec, p.variables)
 	p.summary.Hash = sum
 	p.summary.Digest = hex.EncodeToString(p.digest.Sum(nil))
 	result.Plan = &p.summary
@@ -50,6 +51,8 @@ type planReader struct {
 	size     int
 	limit    int  // of size; over it values are dropped
 	slim     bool // values were dropped
+
+	variables map[string]bool // that the root module declares; nil where the plan does not say
 }
 
 // read takes the parts of a plan that matter and skips the rest.
@@ -76,6 +79,8 @@ func (p *planReader) read(r io.Reader) error {
 				return err
 			}
 			return p.addOutputs(outputs)
+		case "configuration":
+			return p.readConfiguration(dec)
 		}
 		return skip(dec)
 	})

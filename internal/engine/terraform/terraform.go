@@ -196,10 +196,14 @@ func (e *Engine) Result(ctx context.Context, step work.StepKind, w engine.Worksp
 		command.OK = []int{0, 2}
 	}
 	if !command.Well(exit) {
+		result := engine.Failed(step, exit)
 		if plans {
-			return engine.Failed(step, exit), forgetPlan(w)
+			return result, forgetPlan(w)
 		}
-		return engine.Failed(step, exit), nil
+		if step == work.StepApply || step == work.StepDestroy { // which may have written a part of the state
+			result.State, _ = readState(w) // the failure itself says more than that the state cannot be read
+		}
+		return result, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, captureTimeout)
 	defer cancel()
@@ -210,6 +214,8 @@ func (e *Engine) Result(ctx context.Context, step work.StepKind, w engine.Worksp
 		err = e.readPlan(ctx, w, &result)
 	case step == work.StepOutput:
 		err = e.readOutputs(ctx, w, &result)
+	case step == work.StepInit, step == work.StepApply, step == work.StepDestroy:
+		result.State, err = readState(w)
 	}
 	if err != nil {
 		return work.StepResult{}, fmt.Errorf("read what %s made: %w", step, err)

@@ -1,0 +1,152 @@
+package terraform
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"legwork/internal/engine"
+	"legwork/internal/work"
+)
+
+// localBackend is the backend of code that declares none.
+const localBackend = "local"
+
+// stateFile is the name of a local state.
+const stateFile = "terraform.tfstate"
+
+// backendSettings is what init wrote of the backend that the code declares.
+type backendSettings struct {
+	Type   string `json:"type"`
+	Config struct {
+		Path         string `json:"path"`
+		WorkspaceDir string `json:"workspace_dir"`
+	} `json:"config"`
+}
+
+// readState describes where the module keeps its state. It only reads files, since it is called in every job.
+func readState(w engine.Workspace) (*work.StateReport, error) {
+	data := dataFolder(w)
+	backend, err := readBackend(filepath.Join(data, stateFile))
+	if err != nil {
+		return nil, err
+	}
+	if backend.Type != "" && backend.Type != localBackend {
+		return &work.StateReport{Backend: backend.Type}, nil
+	}
+	workspace, err := workspaceName(w, data)
+	if err != nil {
+		return nil, err
+	}
+	return readLocalState(within(w.Dir, backend.file(workspace)))
+}
+
+// dataFolder returns the folder in which init keeps what it needs.
+func dataFolder(w engine.Workspace) string {
+	if own, ok := engine.Lookup(w.Env, "TF_DATA_DIR"); ok && own != "" {
+		return within(w.Dir, own)
+	}
+	return filepath.Join(w.Dir, ".terraform")
+}
+
+func within(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// readBackend reads which backend init set up. Without a declared one there is no such file, or none is named in it.
+func readBackend(path string) (backendSettings, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return backendSettings{}, nil
+	}
+	var settings struct {
+		Backend backendSettings `json:"backend"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &settings)
+	}
+	if err != nil {
+		return backendSettings{}, fmt.Errorf("read the settings of the backend: %w", err)
+	}
+	return settings.Backend, nil
+}
+
+// workspaceName returns the selected workspace of the engine.
+func workspaceName(w engine.Workspace, data string) (string, error) {
+	if own, ok := engine.Lookup(w.Env, "TF_WORKSPACE"); ok && own != "" {
+		return own, nil
+	}
+	text, err := os.ReadFile(filepath.Join(data, "environment"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "default", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the selected workspace: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// file returns the path of the local state of a workspace.
+func (b backendSettings) file(workspace string) string {
+	if workspace == "" || workspace == "default" {
+		if b.Config.Path != "" {
+			return b.Config.Path
+		}
+		return stateFile
+	}
+	dir := b.Config.WorkspaceDir
+	if dir == "" {
+		dir = stateFile + ".d"
+	}
+	return filepath.Join(dir, workspace, stateFile)
+}
+
+// readLocalState reads what identifies a state, and counts its resources. A state can be large, so it is read as a
+// stream.
+func readLocalState(path string) (*work.StateReport, error) {
+	report := &work.StateReport{Backend: localBackend, Local: true}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return report, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state: %w", err)
+	}
+	defer file.Close()
+	dec := json.NewDecoder(file)
+	err = eachField(dec, func(name string) error { return readStateField(dec, name, report) })
+	if err != nil && !errors.Is(err, io.EOF) { // the engine takes an empty file for no state
+		return nil, fmt.Errorf("read the state: %w", err)
+	}
+	report.Exists = report.Lineage != ""
+	return report, nil
+}
+
+func readStateField(dec *json.Decoder, name string, report *work.StateReport) error {
+	switch name {
+	case "lineage":
+		return dec.Decode(&report.Lineage)
+	case "serial":
+		return dec.Decode(&report.Serial)
+	case "resources":
+		return eachItem(dec, func() error {
+			var resource struct {
+				Mode string `json:"mode"`
+			}
+			err := dec.Decode(&resource)
+			if resource.Mode == "managed" {
+				report.Resources++
+			}
+			return err
+		})
+	}
+	return skip(dec)
+}
