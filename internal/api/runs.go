@@ -78,6 +78,7 @@ type NodeResult struct {
 	ItemIndex int               `json:"item_index"`
 	Part      int               `json:"part"`
 	Runner    string            `json:"runner,omitempty"`
+	Instance  string            `json:"instance,omitempty" doc:"That did it, where it is known."`
 	Status    work.NodeStatus   `json:"status" enum:"running,succeeded,failed,recovered,skipped,not_run,canceled,unknown"`
 	ExitCode  int               `json:"exit_code,omitempty"`
 	Failure   *work.Failure     `json:"failure,omitempty"`
@@ -230,14 +231,19 @@ func (s *Server) jobNodes(ctx context.Context, actor catalog.Actor, in *jobNodes
 		last := found[in.Limit-1]
 		page.Next = fmt.Sprintf("%d:%d:%d", last.Item, last.Node, last.Part)
 	}
-	parts := partsOf(v)
+	names, err := s.Control.LogNames(ctx, actor, v.Job)
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range found {
-		page.Items = append(page.Items, nodeResultOf(v.Plan, parts, r))
+		result := nodeResultOf(v.Plan, r)
+		result.Runner, result.Instance = names.Runner(ctx, r.Part, r.Attempt)
+		page.Items = append(page.Items, result)
 	}
 	return answer(page, nil)
 }
 
-func nodeResultOf(p *runbook.Plan, parts []RunPart, r control.NodeResult) NodeResult {
+func nodeResultOf(p *runbook.Plan, r control.NodeResult) NodeResult {
 	n := NodeResult{NodeIndex: r.Node, ItemIndex: r.Item, Part: r.Part, Status: r.Status, ExitCode: r.ExitCode, Failure: r.Failure, Tries: r.Tries,
 		Started: r.Started, Finished: r.Finished, Values: r.Values, Detail: r.Detail}
 	if r.Node >= 0 && r.Node < len(p.Nodes) {
@@ -245,9 +251,6 @@ func nodeResultOf(p *runbook.Plan, parts []RunPart, r control.NodeResult) NodeRe
 	}
 	if r.Item >= 0 && r.Item < len(p.Items) {
 		n.Item = p.Items[r.Item].Name
-	}
-	if r.Part >= 1 && r.Part <= len(parts) {
-		n.Runner = parts[r.Part-1].Runner
 	}
 	return n
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -25,11 +26,11 @@ type logPrinter struct {
 	parts         map[string][]byte // of lines about Nodes that are not over
 	open          string            // the stream whose line is not ended yet; "" when none
 	system        string            // the last line of the Runner itself that was printed
-	headed        map[string]bool   // steps of a Runbook that have their heading
+	item          string            // the step of a runbook that the last heading names
 }
 
-// nodeWidth is up to how many characters names of Nodes are aligned.
-const nodeWidth = 20
+// placeWidth is up to how many characters the places of lines, a node and an instance, are aligned.
+const placeWidth = 28
 
 // nodeColours are those of the names of Nodes, one after the other.
 var nodeColours = []string{cyan, green, yellow, "\x1b[35m", "\x1b[34m"}
@@ -41,16 +42,22 @@ func nodeColour(node string) string {
 	return nodeColours[h.Sum32()%uint32(len(nodeColours))]
 }
 
-// lane names the stream whose line a record is of: each Node has its own.
+// lane names the stream that a record belongs to: each node has its own, and so has each runner.
 func lane(l *api.LogLine) string {
-	if l.Node == "" {
-		return l.Stream
-	}
-	return l.Stream + " " + l.Node + " " + l.Item
+	return fmt.Sprintf("%s %d %s %s", l.Stream, l.Part, l.Node, l.Item)
 }
 
-// addNode adds a line about a Node, after the Node's name. Parts of a line are gathered until it ends, since others print meanwhile.
-func (p *logPrinter) addNode(l *api.LogLine) {
+// place says where a line of a runbook job comes from: the node and the instance that worked on it, "web-1 @edge-1".
+func place(l *api.LogLine) string {
+	name := clean(l.Node)
+	if l.Instance == "" {
+		return cmp.Or(name, clean(l.Runner))
+	}
+	return strings.TrimSpace(name + " @" + clean(l.Instance))
+}
+
+// addPlaced adds a line after its place. Parts of a line are gathered until it ends, since others print meanwhile.
+func (p *logPrinter) addPlaced(l *api.LogLine) {
 	name := lane(l)
 	c := p.cleaner(name)
 	at := len(p.buffer)
@@ -62,7 +69,8 @@ func (p *logPrinter) addNode(l *api.LogLine) {
 		return
 	}
 	delete(p.parts, name)
-	prefix := p.style.paint(nodeColour(l.Node), clean(l.Node)) + strings.Repeat(" ", max(nodeWidth-len(l.Node), 0)) + " | "
+	from := place(l)
+	prefix := p.style.paint(nodeColour(l.Node), from) + strings.Repeat(" ", max(placeWidth-len(from), 0)) + " | "
 	for line := range strings.Lines(string(text)) {
 		p.buffer = append(append(p.buffer, prefix...), strings.TrimSuffix(line, "\n")...)
 		p.buffer = append(p.buffer, '\n')
@@ -73,7 +81,7 @@ func (p *logPrinter) addNode(l *api.LogLine) {
 const maxGathered = 128 << 10
 
 func (a *app) newLogPrinter(steps []work.Step, raw bool) *logPrinter {
-	return &logPrinter{w: a.Out, style: a.out, steps: steps, raw: raw, streams: map[string]*logCleaner{}, parts: map[string][]byte{}, headed: map[string]bool{}}
+	return &logPrinter{w: a.Out, style: a.out, steps: steps, raw: raw, streams: map[string]*logCleaner{}, parts: map[string][]byte{}}
 }
 
 // told tells whether the last line of the Runner said what failed.
@@ -108,16 +116,11 @@ func (p *logPrinter) addRaw(l *api.LogLine) {
 }
 
 func (p *logPrinter) add(l *api.LogLine) {
-	if l.Part > 0 && !p.headed[l.Item] && l.Item != "" { // steps go on beside one another: each is announced once
-		p.headed[l.Item] = true
-		p.title(l.Item)
-	}
-	if l.Node != "" {
-		p.endOpen()
-		p.addNode(l)
+	if l.Part > 0 {
+		p.addOfPart(l)
 		return
 	}
-	if l.Part == 0 && (!p.begun || l.Attempt != p.attempt || l.Step != p.step) {
+	if !p.begun || l.Attempt != p.attempt || l.Step != p.step {
 		p.heading(l)
 	}
 	if p.open != "" && p.open != l.Stream {
@@ -135,6 +138,19 @@ func (p *logPrinter) add(l *api.LogLine) {
 		return
 	}
 	p.buffer = p.cleaner(l.Stream).clean(p.buffer, l.Data(), l.Partial)
+}
+
+// addOfPart adds a line of a runbook job. Steps run at the same time: the heading is repeated whenever the step changes.
+func (p *logPrinter) addOfPart(l *api.LogLine) {
+	if l.Item != "" && l.Item != p.item {
+		p.item = l.Item
+		p.title(l.Item)
+	}
+	if l.Node == "" && l.Stream == work.System.String() {
+		p.system = string(l.Data())
+	}
+	p.endOpen()
+	p.addPlaced(l)
 }
 
 func (p *logPrinter) cleaner(stream string) *logCleaner {

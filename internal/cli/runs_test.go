@@ -84,7 +84,7 @@ func TestExecShowsEachNode(t *testing.T) {
 		t.Errorf("the command is %s", command)
 	}
 	mu.Unlock()
-	for _, line := range []string{"web-1                | up\n", "web-3                | and running\n", "web-2                | no idea\n"} {
+	for _, line := range []string{"web-1 @i-1                   | up\n", "web-3 @i-1                   | and running\n", "web-2 @i-1                   | no idea\n"} {
 		if !strings.Contains(got.out, line) {
 			t.Errorf("no %q in %s", line, got.out)
 		}

@@ -191,7 +191,7 @@ func (a *app) jobNodes() *cobra.Command {
 }
 
 func resultTable(results []api.NodeResult, now time.Time) *table {
-	t := &table{head: []string{"NODE", "STEP", "STATUS", "EXIT", "TOOK", "RUNNER", "WHAT"}}
+	t := &table{head: []string{"NODE", "STEP", "STATUS", "EXIT", "TOOK", "RUNNER", "INSTANCE", "WHAT"}}
 	slices.SortStableFunc(results, func(a, b api.NodeResult) int {
 		return cmp.Or(cmp.Compare(a.NodeIndex, b.NodeIndex), cmp.Compare(a.ItemIndex, b.ItemIndex))
 	})
@@ -212,7 +212,7 @@ func resultTable(results []api.NodeResult, now time.Time) *table {
 		if r.Tries > 1 {
 			what = strings.TrimSuffix(fmt.Sprintf("try %d; %s", r.Tries, what), "; ")
 		}
-		t.add(placeOf(r), r.Item, statusWord(r.Status), exit, length, orDash(r.Runner), orDash(what))
+		t.add(placeOf(r), r.Item, statusWord(r.Status), exit, length, orDash(r.Runner), orDash(r.Instance), orDash(what))
 	}
 	return t
 }

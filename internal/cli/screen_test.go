@@ -133,21 +133,24 @@ func TestLogPrinter(t *testing.T) {
 	}
 }
 
-// Lines of Nodes bear their names, are not mixed when they come in parts, and each step is announced once.
+// Lines of a runbook job name their node and instance, are not mixed when they come in parts, and every line stands under the
+// heading of its step.
 func TestLogOfNodesIsPrefixed(t *testing.T) {
 	var out bytes.Buffer
-	p := &logPrinter{w: &out, style: &terminal{}, streams: map[string]*logCleaner{}, parts: map[string][]byte{}, headed: map[string]bool{}}
+	p := &logPrinter{w: &out, style: &terminal{}, streams: map[string]*logCleaner{}, parts: map[string][]byte{}}
 	line := func(node, item, text string, partial bool) api.LogLine {
-		return api.LogLine{Part: 1, Attempt: 1, Stream: "stdout", Node: node, Item: item, Text: text, Partial: partial}
+		return api.LogLine{Part: 1, Attempt: 1, Runner: "edge", Instance: "e-1", Stream: "stdout", Node: node, Item: item, Text: text, Partial: partial}
 	}
 	if err := p.print([]api.LogLine{
 		line("web-1", "restart", "a ", true), line("web-2", "restart", "b\x1b[2J", false), line("web-1", "restart", "line", false),
-		line("web-2", "check", "fine", false), line("web-1", "restart", "late", false),
+		line("web-2", "check", "fine", false), line("web-1", "restart", "late", false), line("", "pack", "once", false),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	want := "==> restart\nweb-2                | b\nweb-1                | a line\n==> check\nweb-2                | fine\nweb-1                | late\n"
-	if out.String() != want {
-		t.Errorf("got\n%s", out.String())
+	want := "==> restart\nweb-2 @e-1                   | b\nweb-1 @e-1                   | a line\n" +
+		"==> check\nweb-2 @e-1                   | fine\n==> restart\nweb-1 @e-1                   | late\n" +
+		"==> pack\n@e-1                         | once\n"
+	if got := out.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

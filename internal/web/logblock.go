@@ -45,7 +45,7 @@ func (b *logBook) block(ctx context.Context, n int64) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &block{rows: render(lines, b.runs), upTo: upTo, final: final}
+	made := &block{rows: render(ctx, lines, b.runs), upTo: upTo, final: final}
 	size := 0
 	for _, row := range made.rows {
 		size += len(row)
@@ -74,6 +74,7 @@ type line struct {
 	cut              bool
 	state            terminal.State
 	part, node, item int // of a Runbook Job
+	attempt          int
 	data             []byte
 }
 
@@ -104,7 +105,7 @@ func (b *logBook) read(ctx context.Context, c cursor, n int64) (lines []line, up
 				continue
 			}
 			if at := int(lane.line - first); at == len(lines) {
-				lines = append(lines, line{begun: r.Time, stream: uint8(r.Stream), open: r.Partial, state: lane.begin, data: r.Data, part: r.Part, node: r.Node, item: r.Item})
+				lines = append(lines, line{begun: r.Time, stream: uint8(r.Stream), open: r.Partial, state: lane.begin, data: r.Data, part: r.Part, node: r.Node, item: r.Item, attempt: r.Attempt})
 			} else {
 				lines[at].extend(r)
 			}
@@ -133,7 +134,7 @@ func (l *line) extend(r *control.LogLine) {
 }
 
 // render makes rows of lines.
-func render(lines []line, names *runNames) [][]byte {
+func render(ctx context.Context, lines []line, names *runNames) [][]byte {
 	s := screens.Get().(*terminal.Screen)
 	defer screens.Put(s)
 	rows := make([][]byte, len(lines))
@@ -156,6 +157,7 @@ func render(lines []line, names *runNames) [][]byte {
 			row = appendQuoted(append(row, ','), []byte(names.who(lines[i].part, lines[i].node)))
 			row = strconv.AppendInt(append(row, ','), int64(lines[i].part), 10)
 			row = strconv.AppendInt(append(row, ','), int64(lines[i].item), 10)
+			row = appendQuoted(append(row, ','), []byte(names.instance(ctx, lines[i].part, lines[i].attempt)))
 		}
 		rows[i] = append(row, ']')
 	}

@@ -68,7 +68,8 @@ type section struct {
 type runNames struct {
 	nodes   []string
 	runners []string
-	byStep  bool // lines of a step follow one another, so that the log is parted by steps
+	names   *control.LogNames // which instance an attempt of a part was bound to
+	byStep  bool              // lines of a step follow one another, so that the log is parted by steps
 }
 
 // namesOfRun gives the names that lines of a Runbook Job bear, nil for other Jobs.
@@ -81,6 +82,9 @@ func (v *visit) namesOfRun(j *work.Job, only control.LogFilter) (*runNames, erro
 		return nil, err
 	}
 	names := &runNames{byStep: only.Node > 0 || only.Item > 0 || run.Plan.Strategy == catalog.StepFirst || len(run.Plan.Items) == 1}
+	if names.names, err = v.Control.LogNames(v.ctx, v.actor, j); err != nil {
+		return nil, err
+	}
 	for _, n := range run.Plan.Nodes {
 		names.nodes = append(names.nodes, n.Name)
 	}
@@ -192,6 +196,12 @@ func (r *runNames) who(part, node int) string {
 		return r.runners[part-1]
 	}
 	return ""
+}
+
+// instance names the instance that an attempt of a part was bound to, "" when that is not known.
+func (r *runNames) instance(ctx context.Context, part, attempt int) string {
+	_, instance := r.names.Runner(ctx, part, attempt)
+	return instance
 }
 
 // noteSection notes which Step a new line is of. The caller holds mu.

@@ -177,6 +177,15 @@ func (v *visit) subjectPath(j *work.Job) string {
 // subjectText names what a Job is a run of.
 func subjectText(j *work.Job) string { return orWord(j.Module, j.Runbook) }
 
+// partPlace names the runner of a part and the instance that it is bound to.
+func (r *runDetails) partPlace(part int) string {
+	place := r.partRunner(part)
+	if part < 1 || part > len(r.Parts) || r.Parts[part-1].Binding == nil {
+		return place
+	}
+	return place + " @" + r.Parts[part-1].Binding.Instance
+}
+
 // partRunner names the Runner of a Part.
 func (r *runDetails) partRunner(part int) string {
 	if part < 1 || part > len(r.Plan.Parts) {

@@ -91,9 +91,12 @@
     head.append(make("span", "faint lcount", count.toLocaleString("en") + (count === 1 ? " line" : " lines")));
     return head;
   }
-  function whoOf(name, part, item) { // the Node of a line, or its Runner; more is said to who points at it
+  function whoOf(name, part, item, instance, section) { // the node of a line, or its runner; the instance; the step, where no heading has it
     const e = make("span", "w", name), at = (steps.parts || [])[part - 1], step = steps.steps[item - 1];
-    e.title = [name, step && step.kind, at && at.runner, at && at.instance].filter(Boolean).join(", ");
+    instance = instance || at && at.instance;
+    if (instance) e.append(make("span", "wi", " @" + instance));
+    if (step && !(section && section.step >= 0)) e.append(make("span", "wi", " " + step.kind));
+    e.title = [name, step && step.kind, at && at.runner, instance].filter(Boolean).join(", ");
     return e;
   }
   function lineOf(n, row, section) {
@@ -103,12 +106,12 @@
     number.href = "#L" + n;
     e.append(number);
     if (!row) { e.append(make("span", "x wait", " ")); return e; }
-    const [ms, kind, html, who, part, item] = row;
+    const [ms, kind, html, who, part, item, instance] = row;
     if (times !== "none") e.append(make("time", "t", timeOf(ms, section)));
     const stream = kind & 3;
     if (stream === STDERR) { e.classList.add("err"); e.append(make("span", "s", "err")); }
     if (stream === SYSTEM) { e.classList.add("sys"); e.append(make("span", "s", "lw")); }
-    if (who) e.append(whoOf(who, part, item));
+    if (who) e.append(whoOf(who, part, item, instance, section));
     const text = make("span", "x");
     text.innerHTML = html; // made by the Server out of text, spans with a class and links alone
     if (kind & CUT) text.append(make("span", "lcut", " … cut here: the download has all of it"));
