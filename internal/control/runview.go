@@ -69,7 +69,7 @@ func countsOf(j *work.Job, p *runbook.Plan, said map[int]map[work.NodeStatus]int
 		counts[i] = map[work.NodeStatus]int{}
 		all := len(p.Parts)
 		switch {
-		case item.OnNodes():
+		case item.OnNodes(), item.Kind == runbook.AnsibleItem && len(p.Nodes) > 0:
 			all = len(p.Nodes)
 		case item.Kind == runbook.ModuleItem, item.Kind == runbook.ApprovalItem:
 			all = 0
@@ -78,7 +78,7 @@ func countsOf(j *work.Job, p *runbook.Plan, said map[int]map[work.NodeStatus]int
 			counts[i][status] = n
 			all -= n
 		}
-		if all <= 0 || item.Kind == runbook.AnsibleItem && len(said[i]) > 0 {
+		if all <= 0 {
 			continue
 		}
 		if rest := NodePending; j.Status.Terminal() {

@@ -142,18 +142,26 @@ func addIn[T any](q *jobQuery, column string, values []T) {
 	}
 }
 
-// CountNodeResults counts the Nodes of each Item by status. Those that nothing was said of are missing.
+// CountNodeResults counts the nodes of each item by status; of an item that has no results on nodes, what was done once per runner.
+// Those without any result are missing.
 func (tx *Tx) CountNodeResults(parentID string) (map[int]map[work.NodeStatus]int, error) {
 	counts := map[int]map[work.NodeStatus]int{}
+	onNodes := map[int]bool{}
 	_, err := list(tx, func(r row) (struct{}, error) {
-		var item, n int
+		var item, n, once int
 		var status work.NodeStatus
-		err := r.Scan(&item, &status, &n)
+		err := r.Scan(&item, &status, &once, &n)
+		if once > 0 && onNodes[item] { // an Ansible step has both
+			return struct{}{}, err
+		}
+		onNodes[item] = once == 0
 		if counts[item] == nil {
 			counts[item] = map[work.NodeStatus]int{}
 		}
 		counts[item][status] = n
 		return struct{}{}, err
-	}, "SELECT item, status, count(*) FROM node_results WHERE job_id = $1 GROUP BY item, status", parentID)
+	}, `SELECT item, status, once, count(*)
+		FROM (SELECT item, status, CASE WHEN node < 0 THEN 1 ELSE 0 END AS once FROM node_results WHERE job_id = $1) AS results
+		GROUP BY item, status, once ORDER BY item, once`, parentID)
 	return counts, err
 }
