@@ -16,11 +16,15 @@ const (
 	MaxDescription = 4 << 10   // bytes
 	MaxInputs      = 1_000     // per Module or Namespace
 	MaxInputBytes  = 120 << 10 // of one Input's value
-	MaxFiles       = 1_000     // extra files, and files of an inline source
-	MaxFileBytes   = 1 << 20   // of one such file, of a Hook or of a script
-	MaxHooks       = 100
-	MaxLabels      = 64
-	MaxWebhookURL  = 2_000 // bytes
+
+	// MaxVariableBytes bounds one value of a runbook that becomes an environment variable. A node gets it over SSH, which takes no more.
+	MaxVariableBytes = 96 << 10
+
+	MaxFiles      = 1_000   // extra files, and files of an inline source
+	MaxFileBytes  = 1 << 20 // of one such file, of a Hook or of a script
+	MaxHooks      = 100
+	MaxLabels     = 64
+	MaxWebhookURL = 2_000 // bytes
 )
 
 const maxDuration = Duration(366 * 24 * time.Hour)

@@ -302,7 +302,7 @@ func TestRulesOfRunbooks(t *testing.T) {
 		},
 		"connection.key_file: cannot":    func(r *catalog.RunbookSpec) { r.Connection = catalog.ConnectionSpec{KeySecret: "a", KeyFile: "b"} },
 		"connection.key_passphrase: is":  func(r *catalog.RunbookSpec) { r.Connection = catalog.ConnectionSpec{KeyPassphrase: "a"} },
-		"connection.sudo: wants true":    func(r *catalog.RunbookSpec) { r.Connection = catalog.ConnectionSpec{SudoPassword: "a"} },
+		"nodes: cannot hold ${...}":      func(r *catalog.RunbookSpec) { r.Nodes = "name: ${option.app}" },
 		"connection.jump[0]: wants":      func(r *catalog.RunbookSpec) { r.Connection.Jump = []string{"-oProxyCommand=x"} },
 		"connection.key_secret: \"a b\"": func(r *catalog.RunbookSpec) { r.Connection.KeySecret = "a b" },
 		"connection.keep_alive: wants":   func(r *catalog.RunbookSpec) { r.Connection.KeepAlive = -1 },

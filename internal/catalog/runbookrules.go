@@ -86,7 +86,7 @@ func (r RunbookSpec) problems() []fault.Problem {
 	c.name("name", r.Name)
 	c.description(r.Description)
 	c.options(r.Options)
-	c.filter("nodes", r.Nodes)
+	c.plainFilter("nodes", r.Nodes)
 	c.steps(r)
 	c.rolling(r)
 	c.dispatch(r.Dispatch)
@@ -134,6 +134,15 @@ func (c *checker) dispatch(d Dispatch) {
 	c.labels("dispatch.labels", d.Labels)
 }
 
+// plainFilter checks a node filter that no value of an option is put into.
+func (c *checker) plainFilter(field, filter string) {
+	if strings.Contains(filter, "${") {
+		c.add(field, "cannot hold ${...}: the filter is not a template. Choose the nodes with --nodes when the runbook is run")
+		return
+	}
+	c.filter(field, filter)
+}
+
 func (c *checker) connection(s ConnectionSpec) {
 	at := func(field string) string { return "connection." + field }
 	c.printable(at("user"), s.User, maxConnectionText)
@@ -148,9 +157,6 @@ func (c *checker) connection(s ConnectionSpec) {
 	}
 	if s.KeyPassphrase != "" && s.KeySecret == "" && s.KeyFile == "" {
 		c.add(at("key_passphrase"), "is for key_secret or key_file, and there is neither")
-	}
-	if !s.Sudo && (s.SudoUser != "" || s.SudoPassword != "") {
-		c.add(at("sudo"), "wants true: sudo_user and sudo_password are for that alone")
 	}
 	choice(c, at("host_keys"), s.HostKeys, hostKeys, false)
 	if len(s.KnownHosts) > maxKnownHosts || strings.ContainsRune(s.KnownHosts, 0) {
@@ -345,7 +351,7 @@ func (o Option) textProblem(value any) string {
 	text, ok := value.(string)
 	most := maxOptionText
 	if o.Type == FileOption {
-		most = MaxInputBytes
+		most = MaxVariableBytes
 	}
 	switch {
 	case !ok:
@@ -393,8 +399,8 @@ func (c *checker) env(field string, env map[string]string) {
 		case isKeptEnv(name):
 			c.add(at, "is kept for what Legwork itself tells commands")
 		}
-		if len(env[name]) > MaxInputBytes || strings.ContainsRune(env[name], 0) {
-			c.add(at, "wants at most %d bytes, none of them zero", MaxInputBytes)
+		if len(env[name]) > MaxVariableBytes || strings.ContainsRune(env[name], 0) {
+			c.add(at, "wants at most %d bytes, none of them zero", MaxVariableBytes)
 		}
 	}
 }
@@ -428,7 +434,7 @@ func (c *checker) schedules(r RunbookSpec) {
 		} else if _, err := NextRun(s, aLongTimeAgo); err != nil && zoneErr == nil {
 			c.add(at+"cron", "%s", err)
 		}
-		c.filter(at+"nodes", s.Nodes)
+		c.plainFilter(at+"nodes", s.Nodes)
 		c.fixedOptions(at+"options", r.Options, s.Options, false)
 		c.jsonValues(at+"options", s.Options, MaxOptions, MaxInputBytes)
 	}

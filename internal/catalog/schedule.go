@@ -88,7 +88,7 @@ func parseCron(text string) (*cron.SpecSchedule, error) {
 	}
 	parsed, err := cronParser.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("is no cron expression: %s; it %s", strings.ToValidUTF8(err.Error(), "?"), wants)
+		return nil, fmt.Errorf("is not a valid cron expression%s; it %s", wrongField(text), wants)
 	}
 	fields, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
@@ -96,6 +96,27 @@ func parseCron(text string) (*cron.SpecSchedule, error) {
 	}
 	fields.Location = time.UTC
 	return fields, nil
+}
+
+// cronFields are the fields of a cron expression and the numbers that they take.
+var cronFields = []struct{ name, numbers string }{
+	{"minute", "0-59"}, {"hour", "0-23"}, {"day of month", "1-31"}, {"month", "1-12 or JAN-DEC"}, {"day of week", "0-7 or SUN-SAT"},
+}
+
+// wrongField returns which field of a cron expression cannot be read, for the end of a sentence; "" when it is none of them alone.
+func wrongField(text string) string {
+	fields := strings.Fields(strings.ToValidUTF8(text, "?"))
+	if len(fields) != len(cronFields) {
+		return ""
+	}
+	for i, field := range cronFields {
+		alone := strings.Fields(strings.Repeat("* ", len(cronFields)))
+		alone[i] = fields[i]
+		if _, err := cronParser.Parse(strings.Join(alone, " ")); err != nil {
+			return fmt.Sprintf(": %s cannot be read as the %s (%s, with *, lists, ranges and steps)", brief(fields[i]), field.name, field.numbers)
+		}
+	}
+	return ""
 }
 
 func parseZone(name string) (*time.Location, error) {

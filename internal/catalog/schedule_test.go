@@ -169,15 +169,18 @@ func TestNextRunsEndsWithItsContext(t *testing.T) {
 
 func TestSchedulesThatCannotBe(t *testing.T) {
 	for want, s := range map[string]catalog.Schedule{
-		"is missing":                     {},
-		"wants five fields (minute":      {Cron: "@every 1h"},
-		"wants five fields (minute, h":   {Cron: "TZ=Europe/Berlin 0 0 * * *"},
-		"is no cron expression":          {Cron: "0 0 * *"},
-		"is no cron expression: ":        {Cron: "* * * * * *"},
-		"this date never occurs":         {Cron: "0 0 30 2 *"},
-		"there is no time zone \"Mars\"": {Cron: "@daily", TimeZone: "Mars"},
-		"there is no time zone \"Local":  {Cron: "@daily", TimeZone: "Local"},
-		"there is no time zone \"../":    {Cron: "@daily", TimeZone: "../etc/passwd"},
+		"is missing":                               {},
+		"wants five fields (minute":                {Cron: "@every 1h"},
+		"wants five fields (minute, h":             {Cron: "TZ=Europe/Berlin 0 0 * * *"},
+		"is not a valid cron expression; it wants": {Cron: "0 0 * *"},
+		"is not a valid cron expression; it ":      {Cron: "* * * * * *"},
+		`"61" cannot be read as the minute (0-59`:  {Cron: "61 0 * * *"},
+		`"L" cannot be read as the day of month`:   {Cron: "0 0 L * *"},
+		"expression; it wants five fields":         {Cron: "@reboot"},
+		"this date never occurs":                   {Cron: "0 0 30 2 *"},
+		"there is no time zone \"Mars\"":           {Cron: "@daily", TimeZone: "Mars"},
+		"there is no time zone \"Local":            {Cron: "@daily", TimeZone: "Local"},
+		"there is no time zone \"../":              {Cron: "@daily", TimeZone: "../etc/passwd"},
 	} {
 		if _, err := catalog.NextRun(s, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", s, err, want)

@@ -277,6 +277,9 @@ func stepLine(step work.Step, now time.Time) string {
 	if step.Failure != nil {
 		parts = append(parts, "- "+step.Failure.Message)
 	}
+	if step.Message != "" {
+		parts = append(parts, "- "+step.Message)
+	}
 	return strings.Join(parts, " ")
 }
 

@@ -142,13 +142,16 @@ func (a *app) nodePreview() *cobra.Command {
 			if a.format != asTable {
 				return a.show(l, nil)
 			}
-			fmt.Fprintf(a.Out, "%d of %d Nodes match", l.Matched, l.Total)
+			fmt.Fprintf(a.Out, "%d of %s match", l.Matched, counted(l.Total, "Node"))
 			for _, r := range l.Runners {
 				fmt.Fprintf(a.Out, ", %d at %s", r.Nodes, clean(r.Runner))
 			}
 			fmt.Fprintln(a.Out)
 			if err := nodeTable(l.Nodes, time.Now()).write(a.Out); err != nil {
 				return err
+			}
+			if l.Matched == 0 && l.Total > 0 {
+				fmt.Fprintln(a.Err, "Hint: every clause of a filter must match; a comma means \"or\" (web-1,web-2); `name: web-.*` is every name that begins with web-.")
 			}
 			if more := l.Matched - len(l.Nodes); more > 0 {
 				fmt.Fprintf(a.Out, "and %d more\n", more)

@@ -48,16 +48,23 @@ func tooManyNodes(count int) error {
 		WithHint("split it into several Node sources")
 }
 
-// listFault names the first problem in its sentence and all of them, up to a bound, in its details.
+// maxNamedProblems is how many problems the message of listFault names; its details have all of them, up to maxProblems.
+const maxNamedProblems = 5
+
+// listFault returns what is wrong with a list, with the first problems in the message.
 func listFault(problems []fault.Problem) error {
-	sentence := problems[0].String()
-	switch more := len(problems) - 1; {
-	case more >= maxProblems:
-		sentence += fmt.Sprintf(", and at least %d problems more", maxProblems)
+	var named []string
+	for _, p := range problems[:min(len(problems), maxNamedProblems)] {
+		named = append(named, p.String())
+	}
+	sentence := strings.Join(named, "; ")
+	switch more := len(problems) - len(named); {
+	case len(problems) > maxProblems:
+		sentence += fmt.Sprintf("; and at least %d more problems", maxProblems-len(named))
 	case more == 1:
-		sentence += ", and one problem more"
+		sentence += "; and 1 more problem"
 	case more > 1:
-		sentence += fmt.Sprintf(", and %d problems more", more)
+		sentence += fmt.Sprintf("; and %d more problems", more)
 	}
 	return fault.New(fault.Invalid, "node_list", "the list of Nodes is wrong: %s", sentence).
 		WithHint("see docs/NODES.md for the forms that a list of Nodes may have").WithDetails(problems[:min(len(problems), maxProblems)]...)

@@ -126,7 +126,7 @@ func TestParseListLimits(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := ParseList([]byte(strings.Repeat("- -a\n", 200)))
-	if got := fault.Of(err); len(got.Details) != maxProblems || !strings.Contains(got.Message, "at least 50 problems more") {
+	if got := fault.Of(err); len(got.Details) != maxProblems || !strings.Contains(got.Message, fmt.Sprintf("at least %d more problems", maxProblems-maxNamedProblems)) {
 		t.Errorf("%d problems told: %v", len(got.Details), err)
 	}
 	var b strings.Builder

@@ -10,11 +10,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"legwork/internal/catalog"
 )
 
 const (
 	maxScript = 4 << 20
-	maxValue  = 96 << 10 // Linux takes 128 KiB for one string of the environment, its name included
+	maxValue  = catalog.MaxVariableBytes // Linux takes 128 KiB for one string of the environment, its name included
 	maxEnv    = 1 << 20
 )
 

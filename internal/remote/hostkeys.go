@@ -123,7 +123,7 @@ func (t *trust) verdict(target Target, key ssh.PublicKey) error {
 		return nil
 	}
 	if len(plain) > 0 {
-		return changedFault(target, plain, key)
+		return t.changedFault(target, plain, key)
 	}
 	return fault.New(fault.Failed, "host_key_unknown", "the host key of %s is not known: %s", target.label(), describe(key)).
 		WithHint("if it is the right one, add this line on the host of the Runner to ~/.ssh/known_hosts of its user or to /etc/ssh/ssh_known_hosts, or have first keys trusted (`host_keys: accept-new`, --host-keys accept-new): %s",
@@ -140,13 +140,19 @@ func checkCertificate(target Target, certificate *ssh.Certificate) error {
 	return nil
 }
 
-func changedFault(target Target, known []ssh.PublicKey, key ssh.PublicKey) error {
+func (t *trust) changedFault(target Target, known []ssh.PublicKey, key ssh.PublicKey) error {
 	var before []string
 	for _, k := range known {
-		before = append(before, describe(k))
+		if text := describe(k); !slices.Contains(before, text) { // several files may have the same key
+			before = append(before, text)
+		}
+	}
+	where := "the known_hosts file of the runner's host"
+	if t.keep != "" {
+		where = t.keep + " on the runner's host, and from its other known_hosts files. Each instance has a file of its own"
 	}
 	return fault.New(fault.Failed, "host_key_changed", "the host key of %s has changed: known is %s, it shows %s", target.label(), strings.Join(before, " or "), describe(key)).
-		WithHint("someone may be listening in; if the host was set up anew, take its old line out of known_hosts")
+		WithHint("someone may be listening in; if the host was reinstalled, remove its old line from %s", where)
 }
 
 func same(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }

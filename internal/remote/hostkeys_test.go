@@ -43,6 +43,7 @@ func TestStrictHostKeys(t *testing.T) {
 		"unknown":              {HostKeyPolicy{}, "host_key_unknown"},
 		"known at another":     {HostKeyPolicy{Lines: knownhosts.Line([]string{"127.0.0.1:22"}, s.hostKey)}, "host_key_unknown"},
 		"changed":              {HostKeyPolicy{Lines: knownhosts.Line([]string{address}, other)}, "host_key_changed"},
+		"changed, known twice": {HostKeyPolicy{Lines: knownhosts.Line([]string{address}, other) + "\n" + knownhosts.Line([]string{address}, other)}, "host_key_changed"},
 		"two are known":        {HostKeyPolicy{Lines: knownhosts.Line([]string{address}, other) + "\n" + known}, ""},
 		"left out by negation": {HostKeyPolicy{Lines: "!" + known[:strings.Index(known, " ")] + ",* " + string(ssh.MarshalAuthorizedKey(s.hostKey))}, "host_key_unknown"},
 		"revoked":              {HostKeyPolicy{Lines: known + "\n@revoked * " + string(ssh.MarshalAuthorizedKey(s.hostKey))}, "host_key_revoked"},
@@ -58,6 +59,9 @@ func TestStrictHostKeys(t *testing.T) {
 		}
 		if c.code == "host_key_changed" && (!strings.Contains(f.Message, ssh.FingerprintSHA256(s.hostKey)) || !strings.Contains(f.Message, ssh.FingerprintSHA256(other))) {
 			t.Errorf("%s: %s", name, f.Message)
+		}
+		if c.code == "host_key_changed" && strings.Count(f.Message, ssh.FingerprintSHA256(other)) != 1 {
+			t.Errorf("%s: got %q, want the known key once", name, f.Message)
 		}
 	}
 }

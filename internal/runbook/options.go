@@ -18,7 +18,7 @@ import (
 
 // Limits of the values of Options. A value reaches a command as environment, which Linux holds to 128 KiB each; files do not.
 const (
-	MaxValueBytes = catalog.MaxInputBytes
+	MaxValueBytes = catalog.MaxVariableBytes
 	MaxFileBytes  = 1 << 20
 	MaxListValues = 1_000
 )

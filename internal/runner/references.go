@@ -91,6 +91,10 @@ func (r *Runner) listSecrets(ctx context.Context, st *step, spec *work.Spec) (wo
 	if err != nil {
 		return work.StepResult{}, err
 	}
-	st.say(fmt.Sprintf("%d places of Secrets were found", len(found)))
+	if len(found) == 1 {
+		st.say("1 secret was found")
+	} else {
+		st.say(fmt.Sprintf("%d secrets were found", len(found)))
+	}
 	return work.StepResult{Status: work.StepSucceeded, Paths: found}, nil
 }

@@ -85,7 +85,7 @@ func TestAJobThatWentOnNamesAllThatDroppedOut(t *testing.T) {
 	run.finish(2, 3)
 	run.turn()
 	f := run.Run.Failure
-	if f == nil || f.Message != "2 nodes dropped out, more than are borne: n0, n3" || f.Hint != "read the log of these nodes; legwork job retry --failed 7 runs the job on them alone" {
+	if f == nil || f.Message != "2 nodes failed, more than max_failures allows: n0, n3" || f.Hint != "read the log of these nodes; legwork job retry --failed 7 runs the job on them alone" {
 		t.Fatalf("%+v", f)
 	}
 }

@@ -124,15 +124,16 @@ func roundOpened(m *move) {
 		}
 	}
 	if item := e.Plan.Items[round.First]; item.Kind == runbook.ApprovalItem {
-		m.askApproval(item)
+		m.askApproval(item, round.First)
 	}
 }
 
-func (m *move) askApproval(item runbook.Item) {
+func (m *move) askApproval(item runbook.Item, step int) {
 	j := m.job
 	j.Status, j.ApproveUntil = AwaitingApproval, time.Time{}
 	window := j.Limits.ApprovalWindow
 	if item.Step.Approval != nil {
+		j.Steps[step].Message = item.Step.Approval.Message
 		window = cmp.Or(time.Duration(item.Step.Approval.Timeout), window)
 	}
 	if window > 0 {
@@ -281,7 +282,7 @@ func (m *move) roundFailure(e RoundFinished, lost []int) Failure {
 		}
 		return Failure{Code: "step_failed", Message: fmt.Sprintf("step %s failed at runner %s", step, at), Hint: "read the log of the step"}
 	}
-	return Failure{Code: "too_many_failures", Message: fmt.Sprintf("%s dropped out by step %s, more than the %d that are borne: %s",
+	return Failure{Code: "too_many_failures", Message: fmt.Sprintf("failed on %s in step %s; max_failures allows %d: %s",
 		count(m.job.Run.Failed, "node", "nodes"), step, FailuresBorne(e.Plan, e.Round), outNames(e.Plan, m.job.Run.Out)), Hint: "read the log of these nodes; " + retryFailed(m.job)}
 }
 
@@ -309,7 +310,7 @@ func (m *move) allOut(p *runbook.Plan) {
 		return
 	}
 	f := *r.Failure
-	f.Message = fmt.Sprintf("%s dropped out, more than are borne: %s", count(len(r.Out), "node", "nodes"), outNames(p, r.Out))
+	f.Message = fmt.Sprintf("%s failed, more than max_failures allows: %s", count(len(r.Out), "node", "nodes"), outNames(p, r.Out))
 	r.Failure = &f
 }
 

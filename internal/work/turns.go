@@ -70,7 +70,7 @@ func (c Conduct) inRound(round int) []Turn {
 		return nil
 	}
 	if c.Plan.OnFailure != catalog.ContinueOnFailure && c.tooMany(round, results) {
-		return stopAll(late, CancelRequested{Mode: AfterCurrent, By: "legwork", Reason: "more nodes failed than are borne"})
+		return stopAll(late, CancelRequested{Mode: AfterCurrent, By: "legwork", Reason: "more nodes failed than max_failures allows"})
 	}
 	return c.openFor(round, late)
 }

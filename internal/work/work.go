@@ -150,6 +150,7 @@ type Step struct {
 	Result     *RoundResult `json:"result,omitempty"`
 	State      *StateReport `json:"state,omitempty"`    // of init: where the module keeps its state
 	Warnings   []string     `json:"warnings,omitempty"` // sentences about what the step did not fail for
+	Message    string       `json:"message,omitempty"`  // of an approval step of a runbook, set when the approval is requested
 }
 
 // PlanSummary counts what a plan would do.

@@ -120,7 +120,7 @@ func Main(ctx context.Context, file string, out io.Writer) int {
 		o = outcome{Failure: failure(err)}
 		fmt.Fprintln(out, o.Failure.Message)
 	} else {
-		fmt.Fprintf(out, "%d nodes\n", len(nodes))
+		fmt.Fprintf(out, "%s found\n", counted(len(nodes), "node"))
 	}
 	if err := write(t.Result, o); err != nil {
 		fmt.Fprintln(out, err)
@@ -132,18 +132,17 @@ func Main(ctx context.Context, file string, out io.Writer) int {
 	return 0
 }
 
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func failure(err error) *work.Failure {
 	var f *fault.Fault
 	if errors.As(err, &f) {
-		message := f.Message
-		for i, p := range f.Details {
-			if i == 5 {
-				message += fmt.Sprintf("; and %d more problems", len(f.Details)-i)
-				break
-			}
-			message += "; " + p.String()
-		}
-		return &work.Failure{Code: f.Code, Message: message, Hint: f.Hint}
+		return &work.Failure{Code: f.Code, Message: f.Message, Hint: f.Hint}
 	}
 	return &work.Failure{Code: "discovery_failed", Message: err.Error()}
 }

@@ -174,7 +174,7 @@ func (p *pair) handle(ctx context.Context, failed outcome) outcome {
 	if h == nil || ctx.Err() != nil {
 		return failed
 	}
-	p.say("%s: %s; its error handler runs", p.item.Name, failed.failure.Message)
+	p.say("%s: %s; on_error runs", p.item.Name, failed.failure.Message)
 	p.after = &failed
 	defer func() { p.after = nil }()
 	out := p.timed(ctx, func(ctx context.Context) outcome {
@@ -189,12 +189,12 @@ func (p *pair) handle(ctx context.Context, failed outcome) outcome {
 		if out.failure != nil {
 			why = out.failure.Message
 		}
-		p.say("the error handler of %s did not succeed, either: %s", p.item.Name, why)
+		p.say("%s: on_error failed too: %s", p.item.Name, why)
 		return failed
 	case !h.Recover:
 		return failed
 	}
-	p.say("%s: the error handler set it right", p.item.Name)
+	p.say("%s: recovered by on_error", p.item.Name)
 	return outcome{status: work.NodeRecovered, exit: failed.exit, values: out.values}
 }
 
@@ -235,6 +235,7 @@ func (p *pair) judge(ctx context.Context, result Result, err error) outcome {
 func (p *pair) cutOff(err error) outcome {
 	out := p.failed(err)
 	if repeatable(p.item) {
+		out.failure.Hint = "check the network and the node; with `retries` the step is tried again"
 		return out
 	}
 	out.status, out.final, out.exit = work.NodeUnknown, true, -1

@@ -110,6 +110,7 @@ func TestTriesAndHandlers(t *testing.T) {
 		want    work.NodeStatus
 		runs    int
 		took    time.Duration
+		says    string // in the log
 	}{
 		{name: "the third try", step: catalog.RunbookStep{Retries: 3, RetryDelay: catalog.Duration(time.Minute)}, well: 3, want: work.NodeSucceeded, runs: 3, took: 2 * time.Minute},
 		{name: "no try left", step: catalog.RunbookStep{Retries: 1}, want: work.NodeFailed, runs: 2},
@@ -117,6 +118,8 @@ func TestTriesAndHandlers(t *testing.T) {
 		{name: "handled", step: catalog.RunbookStep{OnError: handler(false)}, want: work.NodeFailed, runs: 2},
 		{name: "the handler fails", step: catalog.RunbookStep{OnError: handler(true)}, handled: 1, want: work.NodeFailed, runs: 2},
 		{name: "cut off", step: catalog.RunbookStep{Retries: 3}, lost: true, want: work.NodeUnknown, runs: 1},
+		{name: "cut off, repeatable, without retries", step: catalog.RunbookStep{Repeatable: true}, lost: true, want: work.NodeFailed, runs: 1,
+			says: "with `retries` the step is tried again"},
 		{name: "cut off, repeatable", step: catalog.RunbookStep{Retries: 3, Repeatable: true}, lost: true, well: 2, want: work.NodeSucceeded, runs: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -146,6 +149,9 @@ func TestTriesAndHandlers(t *testing.T) {
 				}))
 				if d.status(0, 0) != c.want || runs != c.runs || time.Since(began) != c.took {
 					t.Errorf("got %s after %d runs and %s; log %q", d.status(0, 0), runs, time.Since(began), d.text(work.System))
+				}
+				if got := d.text(work.System); !strings.Contains(got, c.says) {
+					t.Errorf("the log: got %q, want %q in it", got, c.says)
 				}
 				if goesOn := d.status(0, 1) == work.NodeSucceeded; goesOn == c.want.Bad() {
 					t.Errorf("the Node goes on: %v", goesOn)
@@ -291,7 +297,7 @@ func TestLaterRoundsSeeEarlierOnes(t *testing.T) {
 	build, use := command("build"), command("use")
 	use.Step.Command, use.Step.When = "echo ${step.build.version}", "step.build.exit_code == 0"
 	f := file(t, 3, build, use)
-	f.Run.Scopes[0].Values["large"] = strings.Repeat("x", 100_000)
+	f.Run.Scopes[0].Values["large"] = strings.Repeat("x", 90_000)
 	seen := map[string]string{}
 	var sizes []int64
 	for index, round := range []work.Round{{First: 0, End: 1, Nodes: []int{0, 1, 2}}, {First: 1, End: 2, Nodes: []int{0}}, {First: 1, End: 2, Nodes: []int{1, 2}}} {
