@@ -489,3 +489,11 @@ func TestValuesOfAnyKindAreReadStrictly(t *testing.T) {
 		}
 	}
 }
+
+func TestSudoOfSingleStepsHasAUserAndAPassword(t *testing.T) {
+	r := validRunbook()
+	r.Connection = catalog.ConnectionSpec{SudoUser: "app", SudoPassword: "sudo-password"}
+	if err := r.Validate(); err != nil {
+		t.Errorf("got %v, want no problem: steps may have sudo of their own", err)
+	}
+}

@@ -103,7 +103,7 @@ var cronFields = []struct{ name, numbers string }{
 	{"minute", "0-59"}, {"hour", "0-23"}, {"day of month", "1-31"}, {"month", "1-12 or JAN-DEC"}, {"day of week", "0-7 or SUN-SAT"},
 }
 
-// wrongField returns which field of a cron expression cannot be read, for the end of a sentence; "" when it is none of them alone.
+// wrongField returns a phrase about the first field of a cron expression that cannot be read, or "" when each field by itself can.
 func wrongField(text string) string {
 	fields := strings.Fields(strings.ToValidUTF8(text, "?"))
 	if len(fields) != len(cronFields) {

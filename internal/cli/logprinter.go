@@ -47,7 +47,7 @@ func lane(l *api.LogLine) string {
 	return fmt.Sprintf("%s %d %s %s", l.Stream, l.Part, l.Node, l.Item)
 }
 
-// place says where a line of a runbook job comes from: the node and the instance that worked on it, "web-1 @edge-1".
+// place returns the node and the instance that a line of a runbook job comes from, such as "web-1 @edge-1".
 func place(l *api.LogLine) string {
 	name := clean(l.Node)
 	if l.Instance == "" {
@@ -56,7 +56,7 @@ func place(l *api.LogLine) string {
 	return strings.TrimSpace(name + " @" + clean(l.Instance))
 }
 
-// addPlaced adds a line after its place. Parts of a line are gathered until it ends, since others print meanwhile.
+// addPlaced adds a line after its place. It buffers partial lines until they are complete, because other nodes print meanwhile.
 func (p *logPrinter) addPlaced(l *api.LogLine) {
 	name := lane(l)
 	c := p.cleaner(name)

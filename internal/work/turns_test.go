@@ -432,12 +432,17 @@ func TestNothingOfTheRoundIsLeft(t *testing.T) {
 
 func TestApprovalOfARunbook(t *testing.T) {
 	start := func() *conduct {
-		c := beginRun(t, stepPlan(2, command, runbook.ApprovalItem, command))
+		plan := stepPlan(2, command, runbook.ApprovalItem, command)
+		plan.Items[1].Step.Approval = &catalog.ApprovalStep{Message: "Go on?"}
+		c := beginRun(t, plan)
 		c.claimAll()
 		c.finish(1)
 		c.finish(2)
 		c.turn()
 		wantStatus(t, *c.Run, work.AwaitingApproval)
+		if got, want := c.Run.Steps[1].Message, "Go on?"; got != want {
+			t.Errorf("the message of the step: got %q, want %q", got, want)
+		}
 		return c
 	}
 	for _, e := range []struct {
