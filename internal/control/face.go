@@ -21,14 +21,23 @@ type (
 
 // What the faces of the Server ask beside records: who may connect, where followers begin, whether the database answers.
 
-// OwnRunner checks that the Runner record of a connection is there and is the one that the Actor logged in as.
+// OwnRunner checks that the Runner record of a connection exists and is the one that the Actor logged in as, and that the
+// Credential is for the Instance of the connection, if it was made for one.
 func (c *Control) OwnRunner(ctx context.Context, actor catalog.Actor, id RunnerIdentity) error {
 	if err := actor.Need(catalog.Connect); err != nil {
 		return err
 	}
 	var runner catalog.Runner
+	var credential store.Credential
 	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
-		runner, err = tx.Runner(actor.OrganizationID, id.RunnerID)
+		if runner, err = tx.Runner(actor.OrganizationID, id.RunnerID); err != nil || runner.ServicePrincipalID != actor.ID {
+			return err
+		}
+		credential, _, err = tx.Credential(actor.OrganizationID, actor.ID, actor.CredentialID)
+		if fault.Code(err) == "credential_not_found" {
+			return fault.New(fault.Unauthenticated, "credential_gone", "the credential of this process does not exist any more").
+				WithHint("register the process again, or give it a new client secret of its runner")
+		}
 		return err
 	})
 	switch {
@@ -40,6 +49,10 @@ func (c *Control) OwnRunner(ctx context.Context, actor catalog.Actor, id RunnerI
 	case runner.ServicePrincipalID != actor.ID:
 		return fault.New(fault.Forbidden, "other_runner", "the credentials belong to another Runner than the one named").
 			WithHint("set Runner.Id and Runner.Credentials from the same `legwork runner create`")
+	case credential.Instance != "" && credential.Instance != id.Instance:
+		return fault.New(fault.Forbidden, "other_instance", "the credential is for instance %q of runner %s, and the process connects as %q",
+			credential.Instance, runner.Name, id.Instance).
+			WithHint("set Runner.Instance to %q, or register this process as an instance of its own", credential.Instance)
 	}
 	return nil
 }

@@ -164,7 +164,8 @@ func (tx *Tx) InsertLaunch(l *Launch) error {
 	return err
 }
 
-// SaveLaunch replaces what changes of a Launch that was read in the same Update.
+// SaveLaunch replaces what changes of a Launch that was read in the same Update. When the Launch is over, it deletes the
+// Credentials of its Instance, unless a Job is bound to it: see DeleteGoneCredentials.
 func (tx *Tx) SaveLaunch(l Launch) error {
 	doc, err := document(l)
 	if err != nil {
@@ -174,8 +175,19 @@ func (tx *Tx) SaveLaunch(l Launch) error {
 	if err == nil && n == 0 {
 		err = absent("launch", "launch", l.ID)
 	}
+	if err != nil || l.State.Open() {
+		return err
+	}
+	_, err = tx.exec(deleteEndedCredentials+" AND l.id = $1)", l.ID)
 	return err
 }
+
+// deleteEndedCredentials deletes the Credentials of Instances whose Launch is over and to which no Job is bound.
+const deleteEndedCredentials = `DELETE FROM credentials WHERE instance <> '' AND EXISTS (
+	SELECT 1 FROM launches l JOIN runners r ON r.id = l.runner_id
+	WHERE NOT l.open AND r.principal_id = credentials.principal_id AND l.name = credentials.instance
+	AND NOT EXISTS (SELECT 1 FROM instances i JOIN jobs j ON j.instance_id = i.id
+		WHERE i.runner_id = l.runner_id AND i.name = l.name AND j.phase = 1)`
 
 // Launch finds a Launch by its id, locked until the end of an Update. Of all Organizations where org is empty: for who proved to know it.
 func (tx *Tx) Launch(org, id string) (Launch, error) {

@@ -102,15 +102,20 @@ func (tx *Tx) RunnersOf(org, principalID string) ([]string, error) {
 	return list(tx, value[string], "SELECT name FROM runners WHERE org = $1 AND principal_id = $2 ORDER BY name", org, principalID)
 }
 
-// DeleteGoneCredentials deletes the Credentials that were replaced and have ended, and those of Instances that are not there any
-// more, unless they were made or used after a time: the Instance may be on its way. It tells how many.
+// DeleteGoneCredentials deletes the Credentials that were replaced and have ended, those of Instances whose Launch is over,
+// however recently they were used, and those of other Instances that do not exist any more, unless they were made or used
+// after a time: the Instance may be on its way. It returns how many.
 func (tx *Tx) DeleteGoneCredentials(before time.Time) (int64, error) {
 	over, err := tx.exec("DELETE FROM credentials WHERE replaced_by <> '' AND expires_at <= $1", micros(tx.now))
 	if err != nil {
 		return 0, err
 	}
+	ended, err := tx.exec(deleteEndedCredentials + ")")
+	if err != nil {
+		return over, err
+	}
 	gone, err := tx.exec(`DELETE FROM credentials WHERE instance <> '' AND created_at < $1 AND last_used_at < $1 AND NOT EXISTS (
 		SELECT 1 FROM instances i JOIN runners r ON r.id = i.runner_id
 		WHERE r.principal_id = credentials.principal_id AND i.name = credentials.instance)`, micros(before))
-	return over + gone, err
+	return over + ended + gone, err
 }
