@@ -28,7 +28,6 @@ import (
 // starts outlives the Server under a keeper, and the next start goes on with it. Several Servers are Instances of one record.
 const (
 	localRunnerFolder = "local-runner" // in the data folder: the working directory
-	localRegistrar    = "local-runner" // who registered the record, as its events say
 	localRetry        = 10 * time.Second
 )
 
@@ -182,7 +181,7 @@ func (l *localRunner) register(ctx context.Context) (t tokenFile, err error) {
 	if err != nil {
 		return t, fmt.Errorf("find the organization of the local runner: %w", err)
 	}
-	by := catalog.Registrar{OrganizationID: org, ID: localRegistrar, Name: localRegistrar, AnyLabels: true}
+	by := catalog.Registrar{OrganizationID: org, ID: catalog.ServerRegistrar, Name: catalog.ServerRegistrar, AnyLabels: true}
 	made, err := l.server.control.RegisterRunner(ctx, by, catalog.Registration{
 		Name: catalog.LocalRunner, Instance: l.instance, Description: "Inside the Server's own process, see the setting local_runner",
 		AllowMultipleInstances: true, Lifetime: catalog.Persistent,

@@ -246,6 +246,8 @@ type RunnerSpec struct {
 type Runner struct {
 	Identity
 	ServicePrincipalID string `json:"service_principal_id"`
+	// ServerOwned marks the record that the Server made for its own Runner. No request can set it.
+	ServerOwned bool `json:"-"`
 	RunnerSpec
 }
 

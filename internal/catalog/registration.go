@@ -15,6 +15,23 @@ const MaxInstanceName = 128
 // LocalRunner is the name of the Runner record of the Server's own Runner.
 const LocalRunner = "local"
 
+// ServerRegistrar is the Registrar.ID with which a Server registers its own Runner. Records made with it are ServerOwned.
+const ServerRegistrar = "local-runner"
+
+// ReservedName returns a fault when a Runner record may not have the name of a RunnerSpec: launcher Jobs, with cloud secrets
+// and bootstrap tokens, go to the Runner named LocalRunner, which therefore is the Server's own.
+func (r Runner) ReservedName(spec RunnerSpec) error {
+	switch {
+	case spec.Name == LocalRunner && !r.ServerOwned:
+		return fault.New(fault.Invalid, "runner_name_reserved", "the name %q is reserved for the Server's own runner", LocalRunner).
+			WithHint("choose another name; the Server makes the record of its own runner when local_runner is on or a hosted runner needs it")
+	case spec.Name != LocalRunner && r.ServerOwned:
+		return fault.New(fault.Invalid, "runner_name_reserved", "the Server's own runner keeps the name %q", LocalRunner).
+			WithHint("leave its name as it is")
+	}
+	return nil
+}
+
 // Registrar is a registration token, as it was authenticated: on whose behalf Runners register themselves.
 type Registrar struct {
 	OrganizationID string

@@ -7,7 +7,9 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 	"legwork/internal/store"
+	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
@@ -87,6 +89,66 @@ func TestCredentialEndsWithItsLaunch(t *testing.T) {
 	}))
 	if got := fault.Code(s.c.OwnRunner(t.Context(), actor, at)); got != "credential_gone" {
 		t.Errorf("after the launch: got %q, want credential_gone", got)
+	}
+}
+
+// TestNameOfTheServersRunnerIsReserved: launcher jobs go to the runner of that name, with cloud secrets and bootstrap tokens.
+func TestNameOfTheServersRunnerIsReserved(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	ctx, spec := t.Context(), catalog.RunnerSpec{Name: catalog.LocalRunner}
+	by := catalog.Registrar{OrganizationID: s.org, ID: "a token", Name: "a token", AnyLabels: true}
+	want := func(what string, err error) {
+		t.Helper()
+		if got := fault.Code(err); got != "runner_name_reserved" {
+			t.Errorf("%s: got %q (%v), want runner_name_reserved", what, got, err)
+		}
+	}
+	_, err := s.c.RegisterRunner(ctx, by, catalog.Registration{Name: catalog.LocalRunner}, Proof{})
+	want("registration", err)
+	_, err = s.c.CreateRunner(ctx, s.owner(), spec)
+	want("create", err)
+	edge := s.runner(s.owner(), catalog.RunnerSpec{})
+	_, err = s.c.UpdateRunner(ctx, s.owner(), edge.ID, spec)
+	want("rename", err)
+	m, err := catalog.ParseManifest([]catalog.ManifestFile{{Name: "m.yaml", Data: []byte("kind: Runner\nname: local\n")}})
+	s.must(err)
+	_, err = s.c.ApplyManifest(ctx, s.owner(), m, false)
+	want("manifest", err)
+
+	local := s.runner(s.owner(), spec)
+	if !local.ServerOwned {
+		t.Error("the server's own record is not marked")
+	}
+	_, err = s.c.UpdateRunner(ctx, s.owner(), local.ID, catalog.RunnerSpec{Name: "other"})
+	want("rename of the server's own", err)
+}
+
+// TestLauncherJobsGoToTheServersRunnerOnly: a record that took the name before it was reserved is given no launcher job.
+func TestLauncherJobsGoToTheServersRunnerOnly(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	taken := s.runner(s.owner(), catalog.RunnerSpec{Name: "taken"})
+	taken.Name = catalog.LocalRunner
+	s.must(s.store.Update(t.Context(), func(tx *store.Tx) error { return tx.PutRunner(&taken) }))
+	s.c.queue.Stale(s.org)
+	f := s.fake(taken, "a")
+	f.hello.Engines = map[string]string{string(launcher.Name): "1"}
+	f.online(s)
+	s.runner(s.owner(), catalog.RunnerSpec{Name: "edge", AllowMultipleInstances: true, Lifetime: catalog.Ephemeral,
+		Hosting: &catalog.Hosting{Launcher: catalog.LaunchProcess}})
+	s.setHosting(func(state *store.HostingState) { state.TidyDue = true })
+	s.c.hosting.Poke()
+	eventually(t, "a launcher job waits", func() bool {
+		var open []*work.Job
+		s.must(s.store.View(t.Context(), func(tx *store.Tx) (err error) {
+			open, err = tx.OpenTasks(s.org)
+			return err
+		}))
+		return len(open) > 0 && open[0].Wait.Code == work.WaitNoAssignment
+	})
+	for _, m := range drained(f) {
+		if o, ok := m.(*wire.Offer); ok {
+			t.Errorf("it was offered job %s", o.Job)
+		}
 	}
 }
 

@@ -197,6 +197,7 @@ func TestThePreviewDecidesAsTheJobDoes(t *testing.T) {
 		t.Run(fmt.Sprint("uncovered nodes are local ", uncovered), func(t *testing.T) {
 			w := newWorld(t)
 			c, ctx := New(Config{Store: w.store, Bus: w.bus, Blobs: w.blobs, Sealer: flip{}, Log: testLog(t), UncoveredLocal: uncovered}), context.Background()
+			w.localRecord(c, w.owner())
 			w.declare(c, w.owner(), nodesManifest+`
 ---
 kind: Runner

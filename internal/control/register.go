@@ -228,6 +228,7 @@ func (c *Control) enrollNew(tx *store.Tx, e enrolment, runner *catalog.Runner) e
 	if len(all) >= maxRunners {
 		return fault.New(fault.Conflict, "too_many_runners", "there are %d runners already", len(all)).WithHint("have an owner delete some: legwork runner list")
 	}
+	runner.ServerOwned = e.by.ID == catalog.ServerRegistrar
 	if err := c.putRegistered(tx, e, runner); err != nil {
 		return err
 	}

@@ -16,11 +16,11 @@ func localUnassigned(tx *store.Tx, stack catalog.Stack, local *runbook.Candidate
 	if local != nil {
 		return false, nil
 	}
-	_, err := tx.Runner(stack.OrganizationID, catalog.LocalRunner)
+	r, err := tx.Runner(stack.OrganizationID, catalog.LocalRunner)
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
 	}
-	return err == nil, err
+	return r.ServerOwned, err
 }
 
 // labelsFit refuses a Plan whose Parts want labels that no Runner has that is assigned to the whole Stack, by its record or by one of the Instances that it

@@ -70,8 +70,7 @@ func TestTheLocalRunnerThatIsNotAssigned(t *testing.T) {
 	if err := run(); !strings.Contains(err.Error(), "the Server has none") {
 		t.Errorf("%v", err)
 	}
-	_, err := c.CreateRunner(context.Background(), w.owner(), catalog.RunnerSpec{Name: catalog.LocalRunner})
-	w.must(err)
+	w.localRecord(c, w.owner())
 	if err := run(); !strings.Contains(err.Error(), "is not assigned") || fault.Of(err).Hint != "run: legwork assignment create local prod" {
 		t.Errorf("%v %q", err, fault.Of(err).Hint)
 	}

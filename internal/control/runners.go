@@ -88,6 +88,9 @@ func (c *Control) CreateRunner(ctx context.Context, actor catalog.Actor, spec ca
 // putRunner stores a Runner record. One that names no Service principal keeps the one it has; a new one gets one of its own,
 // which nobody can log in as before it gets a secret.
 func (c *Control) putRunner(tx *store.Tx, org string, r *catalog.Runner, spec catalog.RunnerSpec) error {
+	if err := r.ReservedName(spec); err != nil {
+		return err
+	}
 	if r.ID != "" && r.Hosting != nil && spec.Hosting == nil {
 		if err := notLaunched(tx, *r); err != nil {
 			return err

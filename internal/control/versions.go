@@ -103,7 +103,7 @@ func (s *standings) of(tx *store.Tx, r catalog.Runner) (v RunnerVersion, err err
 	instances := s.instances[r.ID]
 	v.Version = sole(instances)
 	v.Newest = s.newest.follows(v.Version)
-	v.Outdated = release.Newer(v.Newest, v.Version) && r.Name != catalog.LocalRunner
+	v.Outdated = release.Newer(v.Newest, v.Version) && !r.ServerOwned
 	if r.Hosting != nil {
 		v.To, v.Updating = hostedTo(s.newest[release.Stable], v.Version), s.updates["runner:"+r.ID]
 		return v, nil

@@ -242,6 +242,14 @@ func (s *server) scripts(actor catalog.Actor, n int) {
 	s.declare(actor, b.String())
 }
 
+// localRecord makes the record of the Server's own Runner as a Server does.
+func (w *world) localRecord(c *Control, actor catalog.Actor) {
+	w.t.Helper()
+	by := catalog.Registrar{OrganizationID: actor.OrganizationID, ID: catalog.ServerRegistrar, Name: catalog.ServerRegistrar, AnyLabels: true}
+	_, err := c.RegisterRunner(context.Background(), by, catalog.Registration{Name: catalog.LocalRunner, Lifetime: catalog.Persistent}, Proof{})
+	w.must(err)
+}
+
 // runner makes a Runner record that every Module may use.
 func (s *server) runner(actor catalog.Actor, spec catalog.RunnerSpec) catalog.Runner {
 	s.t.Helper()
@@ -249,6 +257,12 @@ func (s *server) runner(actor catalog.Actor, spec catalog.RunnerSpec) catalog.Ru
 		spec.Name = "edge"
 	}
 	spec.IsAssignedToAllModules = true
+	if spec.Name == catalog.LocalRunner {
+		s.localRecord(s.c, actor)
+		r, err := s.c.UpdateRunner(context.Background(), actor, catalog.LocalRunner, spec)
+		s.must(err)
+		return r
+	}
 	made, err := s.c.CreateRunner(context.Background(), actor, spec)
 	s.must(err)
 	return made.Runner

@@ -148,10 +148,13 @@ func (tx *Tx) DeleteModule(org, id string) error {
 	return tx.remove("Module", "module", "modules", org, id)
 }
 
-const selectRunner = "SELECT " + identityColumns + ", r.principal_id FROM runners r WHERE r.org = $1"
+// runnerColumns are what scanRunner scans, of the table with the alias r.
+const runnerColumns = identityColumns + ", r.principal_id, r.registered_by = '" + catalog.ServerRegistrar + "'"
+
+const selectRunner = "SELECT " + runnerColumns + " FROM runners r WHERE r.org = $1"
 
 func scanRunner(r row) (n catalog.Runner, err error) {
-	err = identity(r, &n.Identity, &n.RunnerSpec, &n.ServicePrincipalID)
+	err = identity(r, &n.Identity, &n.RunnerSpec, &n.ServicePrincipalID, &n.ServerOwned)
 	return n, err
 }
 

@@ -120,7 +120,7 @@ func (tx *Tx) PutHosting(org, runnerID string, s HostingState) error {
 }
 
 // selectAllRunners begins a query over the Runners of all Organizations.
-const selectAllRunners = "SELECT " + identityColumns + ", r.principal_id FROM runners r"
+const selectAllRunners = "SELECT " + runnerColumns + " FROM runners r"
 
 const selectLaunch = "SELECT id, org, runner_id, name, job_id, created_at, doc FROM launches"
 

@@ -104,5 +104,5 @@ func (tx *Tx) GoneInstances(org, runnerID string, before time.Time, most int) ([
 
 // AllRunners gives the Runners of all Organizations, for what sweeps over all of them.
 func (tx *Tx) AllRunners() ([]catalog.Runner, error) {
-	return list(tx, scanRunner, "SELECT "+identityColumns+", r.principal_id FROM runners r ORDER BY r.id")
+	return list(tx, scanRunner, "SELECT "+runnerColumns+" FROM runners r ORDER BY r.id")
 }

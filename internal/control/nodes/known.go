@@ -36,6 +36,7 @@ type Known struct {
 
 	stack          catalog.Stack
 	uncoveredLocal bool
+	localID        string // of the Server's own Runner, if it is a candidate
 	conflicts      []node.Conflict
 	coverage       runbook.Coverage // which of the candidates takes a Node, as when a Job is made
 
@@ -232,13 +233,16 @@ func (k *Known) ownHosts(all takers) (found []node.Found, err error) {
 			}
 		}
 		k.Candidates = append(k.Candidates, candidate)
+		if r.ServerOwned {
+			k.localID = r.ID
+		}
 		found = append(found, own)
 	}
 	return found, nil
 }
 
 func isLocal(r catalog.Runner) int {
-	if r.Name == catalog.LocalRunner {
+	if r.ServerOwned {
 		return 1
 	}
 	return 0
@@ -281,7 +285,7 @@ func hostName(i store.Instance) string {
 // split tells the Local Runner apart from the others.
 func (k *Known) split() (runners []runbook.Candidate, local *runbook.Candidate) {
 	for _, candidate := range k.Candidates {
-		if candidate.Runner == catalog.LocalRunner {
+		if candidate.RunnerID == k.localID {
 			local = &candidate
 			continue
 		}

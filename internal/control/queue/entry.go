@@ -149,7 +149,7 @@ func (f *Fleet) runnersFor(b *bucket) []catalog.Runner {
 	}
 	if b.task {
 		for _, r := range f.Runners {
-			if r.Name == b.need.Runner {
+			if r.Name == b.need.Runner && r.ReservedName(r.RunnerSpec) == nil {
 				return []catalog.Runner{r}
 			}
 		}
