@@ -54,7 +54,7 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 	if len(effects) == 0 && reflect.DeepEqual(*job, next) {
 		return moved{job: job}, false, nil
 	}
-	if err := c.save(tx, &next, event); err != nil {
+	if err := c.save(tx, job.Status, &next, event); err != nil {
 		return moved{job: job}, false, err
 	}
 	if err := keepSettled(tx, job, &next, lost); err != nil {
@@ -67,7 +67,7 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 	if err != nil {
 		return moved{job: job}, false, err
 	}
-	if (job.Status.Bound() || next.Status.Terminal()) && !next.Status.Bound() && !(job.IsRun() && !next.Status.Terminal()) {
+	if forgetsInputs(job, &next) {
 		if err := tx.DropJobInputs(job.ID); err != nil {
 			return moved{job: job}, false, err
 		}
@@ -85,11 +85,28 @@ func (c *Control) move(tx *store.Tx, job *work.Job, event work.Event) (m moved, 
 	return m, err == nil, err
 }
 
-func (c *Control) save(tx *store.Tx, job *work.Job, event work.Event) error {
-	if _, claim := event.(work.ClaimedBy); !claim {
-		return tx.SaveJob(job)
+// forgetsInputs reports whether a transition ends the attempt for which the resolved inputs are kept. They stay while its instance may
+// still return with it.
+func forgetsInputs(before, after *work.Job) bool {
+	if after.Status.Terminal() {
+		return true
 	}
-	ok, err := tx.ClaimJob(job)
+	return before.Status.Bound() && !after.Status.Bound() && after.Resumable == nil && !before.IsRun()
+}
+
+// save stores a job that was in the state from.
+func (c *Control) save(tx *store.Tx, from work.Status, job *work.Job, event work.Event) (err error) {
+	ok := true
+	_, claim := event.(work.ClaimedBy)
+	_, resume := event.(work.Resumed)
+	switch {
+	case claim:
+		ok, err = tx.ClaimJob(job)
+	case resume && from == work.Queued:
+		ok, err = tx.ResumeJob(job)
+	default:
+		err = tx.SaveJob(job)
+	}
 	if err == nil && !ok {
 		err = errClaimLost
 	}
@@ -290,30 +307,43 @@ func (c *Control) effect(m moved, e work.Effect) {
 	}
 }
 
-// supersede ends what is left of a lost Attempt at an Instance that is still connected: what changes nothing is
-// stopped, a running changing Step may finish.
+// supersede ends what is left of an attempt that was given up for good, at an instance that is still connected: what changes nothing
+// is stopped, a running mutating step may finish.
 func (c *Control) supersede(m moved) {
-	switch e := m.event.(type) {
-	case work.LeaseLost:
-		if e.Gone || m.job.Status == work.Interrupted {
-			return
-		}
-	case work.RecoveryOver:
-	default:
+	binding, steps := givenUp(m)
+	if binding == nil {
 		return
 	}
-	s := c.sessions.holder(m.before.Binding)
+	s := c.sessions.holder(binding)
 	if s == nil {
 		return
 	}
 	mode := work.Graceful
-	if i := m.before.Current(); i < len(m.before.Steps) && m.before.Steps[i].Changing {
+	if i := work.CurrentStep(steps); i < len(steps) && steps[i].Changing {
 		mode = work.AfterCurrent
 	}
 	if asked := m.before.Cancel; asked != nil {
 		mode = asked.Mode
 	}
 	s.send(&wire.Cancel{Ref: wire.Ref{Job: m.job.ID, Attempt: m.before.Attempt}, Mode: mode})
+}
+
+// givenUp returns the binding and the steps of the attempt that a transition gave up for good, nil when it gave up none. One that may
+// still be resumed is given up when another attempt begins, or when the job ends.
+func givenUp(m moved) (*work.Binding, []work.Step) {
+	if m.before == nil || m.job.Resumable != nil {
+		return nil, nil
+	}
+	e, lost := m.event.(work.LeaseLost)
+	_, over := m.event.(work.RecoveryOver)
+	_, resumed := m.event.(work.Resumed)
+	switch r := m.before.Resumable; {
+	case r != nil && !resumed:
+		return &r.Binding, r.Steps
+	case over, lost && !e.Gone && m.job.Status != work.Interrupted:
+		return m.before.Binding, m.before.Steps
+	}
+	return nil, nil
 }
 
 // runEnded has looked at what waits for the end of a Job: the Runbook Job that it is a step of, and others of its Runbook.

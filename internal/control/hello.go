@@ -311,6 +311,16 @@ func (c *Control) reconcile(tx *store.Tx, s *session, journal []wire.Held, g *gr
 		if decided[ref] {
 			continue
 		}
+		j, err := c.resumeQueued(tx, s, ref, g)
+		if err == nil && j != nil {
+			err = continueAttempt(tx, j, decided, g)
+		}
+		if err != nil {
+			return err
+		}
+		if j != nil {
+			continue
+		}
 		v, err := c.verdict(tx, s, ref)
 		if err != nil {
 			return err
@@ -343,6 +353,12 @@ func (c *Control) rebind(tx *store.Tx, s *session, id string, held, decided map[
 	if !goesOn {
 		return nil
 	}
+	return continueAttempt(tx, j, decided, g)
+}
+
+// continueAttempt tells the instance to go on with an attempt that is bound to it.
+func continueAttempt(tx *store.Tx, j *work.Job, decided map[wire.Ref]bool, g *greeting) (err error) {
+	ref := refOf(j)
 	decided[ref] = true
 	v := wire.Verdict{Ref: ref, Fate: wire.Continue, Next: j.Current()}
 	if j.Status == work.Canceling && j.Cancel != nil {
@@ -353,6 +369,39 @@ func (c *Control) rebind(tx *store.Tx, s *session, id string, held, decided map[
 	}
 	g.welcome.Jobs, g.bound = append(g.welcome.Jobs, v), append(g.bound, j)
 	return nil
+}
+
+// resumeQueued returns a job to the instance that held its last attempt, when that attempt was given up and no other one has begun.
+// It returns nil when the attempt is over.
+func (c *Control) resumeQueued(tx *store.Tx, s *session, ref wire.Ref, g *greeting) (*work.Job, error) {
+	j, err := existingJob(tx, s.org, ref.Job)
+	if err != nil || j == nil || !s.mayResume(j, ref) {
+		return nil, err
+	}
+	m, _, err := c.move(tx, j, work.Resumed{Attempt: ref.Attempt})
+	if movedOn(err) { // another job of the same module is under way
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.moves = append(g.moves, m)
+	return m.job, nil
+}
+
+// existingJob returns a job, locked, or nil when there is none.
+func existingJob(tx *store.Tx, org, id string) (*work.Job, error) {
+	j, err := tx.JobForUpdate(org, id)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return j, err
+}
+
+// mayResume reports whether a queued job's last attempt is the given one and belongs to this instance.
+func (s *session) mayResume(j *work.Job, ref wire.Ref) bool {
+	r := j.Resumable
+	return r != nil && j.Status == work.Queued && ref.Attempt == j.Attempt && r.HeldBy(s.instanceID, s.fingerprint)
 }
 
 // verdict is on an Attempt that is not bound to the Instance any more, if it ever was.

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -340,6 +341,11 @@ func (l *lane) record(tx *store.Tx, acts []act, ready map[int]prepared, h *harve
 		return err
 	}
 	is := stranger
+	if err == nil && l.s.mayResume(j, l.ref) { // its lease ran out while it was connected
+		if j, err = l.resume(tx, j, h); err != nil {
+			return err
+		}
+	}
 	if err == nil {
 		is = l.s.standing(j, l.ref)
 	}
@@ -356,6 +362,15 @@ func (l *lane) record(tx *store.Tx, acts []act, ready map[int]prepared, h *harve
 		}
 	}
 	return nil
+}
+
+// resume returns a queued job to this instance, unless another job of its module is under way.
+func (l *lane) resume(tx *store.Tx, j *work.Job, h *harvest) (*work.Job, error) {
+	next, err := l.move(tx, j, work.Resumed{Attempt: l.ref.Attempt}, h)
+	if errors.Is(err, errClaimLost) {
+		return j, nil
+	}
+	return next, err
 }
 
 func (l *lane) recordOne(tx *store.Tx, j *work.Job, a act, ready map[int]prepared, h *harvest) (*work.Job, error) {

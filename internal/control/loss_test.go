@@ -205,15 +205,124 @@ func TestInstanceThatIsStillThereIsToldOfTheLoss(t *testing.T) {
 	a.start(step.Ref, 0)
 	s.until(j.ID, work.Running)
 	s.must(s.c.endDue(context.Background(), later()))
+	again := a.take()
+	if again.Attempt != 2 {
+		t.Fatalf("step: %+v", again)
+	}
 	if c := expect[*wire.Cancel](a); c.Ref != step.Ref || c.Mode != work.Graceful {
 		t.Fatalf("cancel: %+v", c)
-	}
-	if again := expect[*wire.Offer](a); again.Attempt != 2 {
-		t.Fatalf("offer: %+v", again)
 	}
 	a.finish(step.Ref, 0, 0, work.StepResult{Status: work.StepCanceled})
 	expect[*wire.StepAck](a)
 	expect[*wire.Drop](a)
+	if got := s.job(j.ID); got.Status != work.Claimed || got.Attempt != 2 {
+		t.Fatalf("the canceled step of attempt 1 moved the job: %+v", got)
+	}
+}
+
+// TestInstanceReturnsBeforeAnotherAttempt lets an instance come back after its lease and its recovery window, while nobody else has
+// taken its job: its attempt goes on, with the inputs that it had.
+func TestInstanceReturnsBeforeAnotherAttempt(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.declare(s.owner(), stackText+`---
+{kind: Module, stack: prod, namespace: net, name: change, script: {run: 'true'}, inputs: [{name: A, kind: env, value: first}]}
+`)
+	a := s.fake(r, "a").online(s)
+	j, step := changing(s, a)
+	a.cut()
+	s.must(s.c.endDue(context.Background(), later()))
+	s.must(s.c.endDue(context.Background(), recovered()))
+	if got := s.until(j.ID, work.Queued); len(got.Losses) != 1 || got.Resumable == nil {
+		t.Fatalf("lost attempts %+v, resumable %+v", got.Losses, got.Resumable)
+	}
+
+	a.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	a.online(s)
+	v := a.welcome.Jobs[0]
+	if v.Fate != wire.Continue || v.Next != 1 || v.Spec == nil {
+		t.Fatalf("verdict: %+v", v)
+	}
+	if got := string(v.Spec.Inputs[0].Value); got != `"first"` {
+		t.Errorf("input: got %s", got)
+	}
+	a.finish(step.Ref, 1, 0, work.StepResult{})
+	done := s.until(j.ID, work.Succeeded)
+	if done.Attempt != 1 || len(done.Losses) != 0 || done.Resumable != nil {
+		t.Fatalf("attempt %d, lost attempts %+v, resumable %+v", done.Attempt, done.Losses, done.Resumable)
+	}
+}
+
+// TestOnlyTheInstanceOfTheAttemptResumesIt has others claim that they held the attempt, and the right one return while another job of
+// the module is under way.
+func TestOnlyTheInstanceOfTheAttemptResumesIt(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j, step := changing(s, a)
+	a.cut()
+	s.must(s.c.endDue(context.Background(), later()))
+	s.must(s.c.endDue(context.Background(), recovered()))
+	s.until(j.ID, work.Queued)
+
+	b := s.fake(r, "b")
+	b.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	b.online(s)
+	if v := b.welcome.Jobs[0]; v.Fate != wire.Unknown {
+		t.Fatalf("another instance: verdict %+v", v)
+	}
+	impostor := s.fake(r, "a")
+	impostor.hello.Key, impostor.hello.Capacity = "another key 0123456789", 0
+	impostor.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	impostor.online(s)
+	if v := impostor.welcome.Jobs[0]; v.Fate != wire.Unknown {
+		t.Fatalf("another key: verdict %+v", v)
+	}
+	impostor.cut()
+	if again := b.take(); again.Attempt != 2 {
+		t.Fatalf("attempt %d", again.Attempt)
+	}
+	a.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	a.online(s)
+	if v := a.welcome.Jobs[0]; v.Fate != wire.Superseded {
+		t.Fatalf("after another attempt began: verdict %+v", v)
+	}
+	if got := s.job(j.ID); got.Attempt != 2 || got.Status != work.Claimed {
+		t.Fatalf("the old attempt moved the job: %+v", got)
+	}
+}
+
+// TestAttemptIsNotResumedBesideAnotherJobOfItsModule keeps two jobs of one module apart.
+func TestAttemptIsNotResumedBesideAnotherJobOfItsModule(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
+	s.declare(s.owner(), stackText+`---
+{kind: Module, stack: prod, namespace: net, name: change, engine: opentofu, source: {type: inline, files: {main.tf: ''}}}
+`)
+	a := s.fake(r, "a").online(s)
+	lost := s.submit("prod/net/change", work.Plan)
+	step := a.take()
+	a.start(step.Ref, 0)
+	s.until(lost.ID, work.Running)
+	a.cut()
+	s.must(s.c.endDue(context.Background(), later()))
+	s.until(lost.ID, work.Queued)
+	urgent, err := s.c.Submit(context.Background(), s.owner(),
+		SubmitRequest{Module: "prod/net/change", Action: work.Apply, Priority: work.PriorityHigh})
+	s.must(err)
+	b := s.fake(r, "b").online(s)
+	if got := b.take(); got.Job != urgent.ID {
+		t.Fatalf("taken: %+v", got)
+	}
+	a.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 0, Running: true}}
+	a.online(s)
+	if v := a.welcome.Jobs[0]; v.Fate != wire.Superseded {
+		t.Fatalf("verdict: %+v", v)
+	}
+	if got := s.job(lost.ID); got.Status != work.Queued {
+		t.Fatalf("two jobs of one module are under way: %+v", got)
+	}
 }
 
 func TestInterruptedJobResumesWhenItsInstanceSpeaksOfIt(t *testing.T) {

@@ -2,10 +2,14 @@ package harness_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,11 +94,11 @@ func lost(t *testing.T, s *harness.Server, id string) {
 	})
 }
 
-// TestRunnerKilledInEachStep kills the Runner alone; its keeper goes on. Whenever it comes back, in time or late, the Job ends well, and
-// what changes something was done once for each Attempt that got so far. The Lease is 5 s instead of 60 where it has to pass.
+// TestRunnerKilledInEachStep kills the runner alone; its supervisor goes on. Whenever it comes back, in time or late, its attempt goes on,
+// because no other one has begun, and nothing is done twice. The lease is 5 s instead of 60 where it has to pass.
 func TestRunnerKilledInEachStep(t *testing.T) {
 	limits := map[string][]string{"at once": nil, "later within the lease": nil, "after the lease": recoverable, "after the recovery window": quick}
-	for _, step := range []work.StepKind{work.StepFetch, work.StepInit, work.StepValidate, work.StepPlan, work.StepApply} {
+	for _, step := range []work.StepKind{work.StepFetch, work.StepInit, work.StepValidate, work.StepPlan, work.StepApply, work.StepOutput} {
 		for back, args := range limits {
 			t.Run(string(step)+" "+back, func(t *testing.T) {
 				t.Parallel()
@@ -118,12 +122,8 @@ func TestRunnerKilledInEachStep(t *testing.T) {
 				open()
 				r.Start()
 				j := s.Ends(id, work.Succeeded)
-				attempts := 1
-				if back == "after the recovery window" || (back == "after the lease" && step != work.StepApply) {
-					attempts = 2
-				}
-				if j.Attempt != attempts || len(j.Losses) != attempts-1 {
-					t.Fatalf("attempt %d, want %d: %+v", j.Attempt, attempts, j.Losses)
+				if j.Attempt != 1 || len(j.Losses) != 0 {
+					t.Fatalf("attempt: got %d, want 1; lost attempts %+v", j.Attempt, j.Losses)
 				}
 				if n := applied(); n != 1 {
 					t.Fatalf("applied %d times", n)
@@ -190,6 +190,125 @@ func takenOver(t *testing.T, step work.StepKind, lose func(*harness.Runner)) {
 	}
 	if n := strings.Count(s.Log(id), "Apply complete!"); n != 1 {
 		t.Errorf("%d applies in the log", n)
+	}
+}
+
+// stateServer is a backend of type http.
+func stateServer(t *testing.T) (url string) {
+	t.Helper()
+	var mu sync.Mutex
+	var state []byte
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case r.Method == http.MethodPost:
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			state = body
+		case len(state) == 0:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			_, _ = w.Write(state)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestHostGoneAfterTheApply loses the host of a job in step output, when its apply is complete. Another instance reads the outputs, and
+// neither the apply nor its hooks run again.
+func TestHostGoneAfterTheApply(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, quick...)
+	r := s.NewRunner("edge-1")
+	several(s)
+	dir := t.TempDir()
+	record := func(what string) string { return "echo " + what + " >> " + dir + "/record" }
+	gate := fmt.Sprintf("touch %[1]s/begun; until [ -e %[1]s/gate ]; do read -rt 0.05 <> <(:) || :; done", dir)
+	declare(s, "m", tofu(fmt.Sprintf(`terraform {
+  backend "http" {
+    address = %q
+  }
+}
+resource "terraform_data" "x" {
+  provisioner "local-exec" {
+    command = %q
+  }
+}
+output "answer" {
+  value = "forty-two"
+}`, stateServer(t), record("applied")))+fmt.Sprintf(`hooks:
+- {task: apply, phase: before, script: '%s'}
+- {task: apply, phase: after, script: '%s'}
+- {task: output, phase: before, script: '%s'}
+`, record("before"), record("after"), gate))
+	r.Start()
+	r.Online()
+	id := s.Submit("apply", "s/n/m")
+	harness.Eventually(t, "the step has begun", func() bool { return fileExists(filepath.Join(dir, "begun")) })
+	other := r.Twin("edge-1-b", s.URL)
+	r.Kill()
+	r.EndKeeper()
+	if err := os.WriteFile(filepath.Join(dir, "gate"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other.Start()
+	j := s.Ends(id, work.Succeeded)
+	if j.Attempt != 2 || j.Binding.Instance != "edge-1-b" || len(j.Losses) != 1 || j.Losses[0].Step != work.StepOutput {
+		t.Fatalf("attempt %d at %+v, lost attempts %+v", j.Attempt, j.Binding, j.Losses)
+	}
+	done, err := os.ReadFile(filepath.Join(dir, "record"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(done), "before\napplied\nafter\n"; got != want {
+		t.Errorf("done: got %q, want %q", got, want)
+	}
+	if out := s.Do("output", "s/n/m"); !strings.Contains(out, "forty-two") {
+		t.Errorf("outputs: %s", out)
+	}
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestResultIsTakenAfterTheRecoveryWindow ends a script, which must not run twice, while its runner is away for longer than the lease and
+// the recovery window.
+func TestResultIsTakenAfterTheRecoveryWindow(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, quick...)
+	r := s.StartRunner("edge-1")
+	dir := t.TempDir()
+	declare(s, "m", script(fmt.Sprintf("echo begun >> %[1]s/record; until [ -e %[1]s/gate ]; do read -rt 0.05 <> <(:) || :; done; "+
+		"echo over; echo ended >> %[1]s/record", dir)))
+	id := s.Submit("run", "s/n/m")
+	record := func() string {
+		b, _ := os.ReadFile(filepath.Join(dir, "record"))
+		return string(b)
+	}
+	harness.Eventually(t, "the script has begun", func() bool { return record() != "" })
+	r.Kill()
+	if err := os.WriteFile(filepath.Join(dir, "gate"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the script is over", func() bool { return record() == "begun\nended\n" })
+	harness.Eventually(t, "the job is queued again", func() bool { return s.Job(id).Status == work.Queued })
+	r.Start()
+	j := s.Ends(id, work.Succeeded)
+	if j.Attempt != 1 || len(j.Losses) != 0 {
+		t.Errorf("attempt: got %d, want 1; lost attempts %+v", j.Attempt, j.Losses)
+	}
+	if got, want := record(), "begun\nended\n"; got != want {
+		t.Errorf("done: got %q, want %q", got, want)
+	}
+	if log := s.Log(id); strings.Count(log, "over") != 1 {
+		t.Errorf("log:\n%s", log)
 	}
 }
 

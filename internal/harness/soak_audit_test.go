@@ -140,13 +140,14 @@ func (k *soak) effects() map[string]map[int]*effect {
 	return all
 }
 
-// auditEffects holds what a Job did outside to what the Server knows: a Step runs once in an Attempt, unless it may be started
-// again and was cut off; the Attempt that succeeded did all of it; and every other one that began is known as lost.
+// auditEffects holds what a job did outside to what the server knows: a step runs once in an attempt, unless it may be started
+// again and was cut off; the attempt whose changes count did all of them, and none after it; every other one that began is known as lost.
 func (k *soak) auditEffects(j *work.Job, done map[int]*effect) {
 	lost := map[int]work.Loss{}
 	for _, l := range j.Losses {
 		lost[l.Attempt] = l
 	}
+	applied := appliedBy(j)
 	for attempt, e := range done {
 		if (e.begun != 1 || e.ended > 1) && !k.again[j.Module] {
 			k.blame("job %d: attempt %d began %d times and ended %d times", j.Number, attempt, e.begun, e.ended)
@@ -154,15 +155,29 @@ func (k *soak) auditEffects(j *work.Job, done map[int]*effect) {
 		if _, known := lost[attempt]; !known && attempt != j.Attempt {
 			k.blame("job %d: attempt %d changed something and nobody knows that it was lost: %+v", j.Number, attempt, j.Losses)
 		}
-		if l, known := lost[attempt]; known && l.Step != work.StepRun && l.Step != work.StepApply && attempt != j.Attempt {
+		if l, known := lost[attempt]; known && l.Step != work.StepRun && l.Step != work.StepApply && attempt != applied {
 			k.blame("job %d: attempt %d changed something and was lost in %q", j.Number, attempt, l.Step)
+		}
+		if attempt > applied {
+			k.blame("job %d: attempt %d changed something although attempt %d had made all changes", j.Number, attempt, applied)
 		}
 	}
 	if j.Status == work.Succeeded {
-		if e := done[j.Attempt]; e == nil || e.ended == 0 {
-			k.blame("job %d succeeded in attempt %d, which did %+v", j.Number, j.Attempt, e)
+		if e := done[applied]; e == nil || e.ended == 0 {
+			k.blame("job %d succeeded with the changes of attempt %d, which did %+v", j.Number, applied, e)
 		}
 	}
+}
+
+// appliedBy returns the attempt whose changes count: the last one, or an earlier one that was lost in a step after the changes, which
+// leaves only that step to the attempts after it.
+func appliedBy(j *work.Job) int {
+	for _, l := range j.Losses {
+		if l.Step == work.StepOutput {
+			return l.Attempt
+		}
+	}
+	return j.Attempt
 }
 
 // logLine is what is read of a line.

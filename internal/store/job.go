@@ -192,7 +192,14 @@ func (tx *Tx) SaveJob(j *work.Job) error {
 
 // ClaimJob writes a Job that Next moved from queued to claimed, on the condition that it is still queued
 // with the attempt before and that no other Job holds its lane (a unique index). ok is false when it lost.
-func (tx *Tx) ClaimJob(j *work.Job) (ok bool, err error) {
+func (tx *Tx) ClaimJob(j *work.Job) (ok bool, err error) { return tx.bindJob(j, j.Attempt-1) }
+
+// ResumeJob writes a job that Next moved from queued back to the instance of its last attempt, on the condition that it is still
+// queued after that attempt and that no other job holds its lane. ok is false when another claim was faster.
+func (tx *Tx) ResumeJob(j *work.Job) (ok bool, err error) { return tx.bindJob(j, j.Attempt) }
+
+// bindJob writes a job that was queued after the given attempt and is bound now.
+func (tx *Tx) bindJob(j *work.Job, queuedAfter int) (ok bool, err error) {
 	doc, err := document(j)
 	if err != nil {
 		return false, err
@@ -201,7 +208,7 @@ func (tx *Tx) ClaimJob(j *work.Job) (ok bool, err error) {
 	n, err := tx.exec(`UPDATE jobs SET phase = 1, status = $2, attempt = $3, runner_id = $4, instance_id = $5, due_at = $6, doc = $7
 		WHERE id = $1 AND phase = 0 AND attempt = $8
 		AND NOT EXISTS (SELECT 1 FROM jobs b WHERE b.lane = jobs.lane AND b.phase = 1)`,
-		j.ID, string(j.Status), j.Attempt, runner, instance, due(j), doc, j.Attempt-1)
+		j.ID, string(j.Status), j.Attempt, runner, instance, due(j), doc, queuedAfter)
 	if tx.d.trouble(err) == brokenUnique {
 		// Another claim was committed since this statement began. Run anew, it will be seen.
 		tx.again = true

@@ -103,7 +103,7 @@ func (c Candidate) Has(engine catalog.Engine) bool {
 func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
 	left := candidates
 	if len(left) == 0 && n.Holder.Instance == "" {
-		return nil, Wait{WaitNoInstance, "no instance of " + runnerOf(n) + " is online"}
+		return nil, Wait{Code: WaitNoInstance, Text: "no instance of " + runnerOf(n) + " is online"}
 	}
 	for _, b := range bars {
 		var passed []Candidate
@@ -117,7 +117,7 @@ func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
 			if b.code == WaitEngineMissing {
 				text += ": " + getEngine(n, left)
 			}
-			return nil, Wait{b.code, text}
+			return nil, Wait{Code: b.code, Text: text}
 		}
 		left = passed
 	}

@@ -9,7 +9,16 @@ const (
 // HeldBy reports whether an Instance that proved a key, by its fingerprint, is the one that claimed the Job. A name alone
 // proves nothing: another working directory can present the same one while the processes of the first still run.
 func (j *Job) HeldBy(instanceID, fingerprint string) bool {
-	return j.Binding != nil && j.Binding.InstanceID == instanceID && j.Binding.Fingerprint == fingerprint
+	return j.Binding != nil && j.Binding.heldBy(instanceID, fingerprint)
+}
+
+// HeldBy reports whether the instance is the one that held the attempt, by the same rule as Job.HeldBy.
+func (r *Resumable) HeldBy(instanceID, fingerprint string) bool {
+	return r.Binding.heldBy(instanceID, fingerprint)
+}
+
+func (b *Binding) heldBy(instanceID, fingerprint string) bool {
+	return b.InstanceID == instanceID && b.Fingerprint == fingerprint
 }
 
 // Forgotten returns the event for a bound Job whose Instance proved its key and has no journal entry of the Attempt, or

@@ -28,6 +28,7 @@ var table = []transition{
 	{From: []Status{Queued}, On: onReplaced, To: []Status{Superseded}, do: replaced},
 	{From: []Status{Queued}, On: onCannotRun, To: []Status{Failed}, do: cannotRun},
 	{From: []Status{Queued}, On: onCancelRequested, To: []Status{Canceled}, do: cancelUnbound},
+	{From: []Status{Queued}, On: onResumed, To: []Status{Running}, do: resumedFromQueue},
 
 	{From: []Status{Claimed}, On: onRefused, To: []Status{Queued, Failed}, do: refused},
 	{From: []Status{Claimed, Running}, On: onStepStarted, To: []Status{Running}, do: stepStarted},
@@ -161,8 +162,9 @@ func (j Job) clone() Job {
 func (m *move) finish() {
 	j := m.job
 	j.FinishedAt, j.Wait, j.Notice = m.now, Wait{}, ""
-	j.InterruptedReason = ""
+	j.Resumable = nil
 	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
+	j.endInterruption()
 	for i := range j.Steps {
 		if !j.Steps[i].Status.Done() {
 			j.Steps[i].Status = StepSkipped
@@ -195,6 +197,7 @@ func claimed(m *move) {
 	b := m.event.(ClaimedBy).Binding
 	b.ClaimedAt = m.now
 	j.Status, j.Binding, j.Wait = Claimed, &b, Wait{}
+	j.Resumable = nil
 	j.Attempt++
 	m.sendStep(j.Current())
 }
@@ -522,6 +525,7 @@ func cancelInterrupted(m *move) {
 	if m.job.Cancel == nil || e.Mode.stronger(m.job.Cancel.Mode) {
 		m.noteCancel()
 	}
+	m.job.Wait = m.job.instanceAway()
 	if e.Mode != Kill {
 		return
 	}
@@ -579,8 +583,9 @@ func (m *move) interrupt(e LeaseLost) bool {
 	}
 	j.Status, j.Notice = Interrupted, ""
 	j.LeaseUntil = time.Time{}
-	j.RecoverUntil = m.now.Add(j.Limits.RecoveryWindow)
+	j.RecoverUntil, j.InterruptedAt = m.now.Add(j.Limits.RecoveryWindow), m.now
 	j.InterruptedReason = e.Reason
+	j.Wait = j.instanceAway()
 	return true
 }
 
@@ -607,6 +612,7 @@ func lostAgain(m *move) {
 		return
 	}
 	m.job.InterruptedReason = e.Reason
+	m.job.Wait = m.job.instanceAway()
 }
 
 func recoveryOver(m *move) {
@@ -649,10 +655,11 @@ func (m *move) requeue(reason string, release bool) {
 			Hint:    "look at the losses of the job and at the hosts that they name"}
 		return
 	}
+	j.Resumable = m.resumable(release)
 	j.Status, j.Binding, j.QueuedAt = Queued, nil, m.now
 	j.Wait = Wait{Code: WaitDispatch, Text: "looking for an instance again"}
 	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
-	j.InterruptedReason = ""
+	j.endInterruption()
 	if j.IsPart() {
 		m.keepRounds(m.knownLoss())
 		if !j.Offerable() {
@@ -661,11 +668,43 @@ func (m *move) requeue(reason string, release bool) {
 			return
 		}
 	} else {
-		for i, s := range j.Steps {
-			j.Steps[i] = Step{Kind: s.Kind, Changing: s.Changing, Approval: s.Approval, Status: StepPending, Name: s.Name}
-		}
+		j.resetSteps()
 	}
 	m.emit(Dispatch{})
+}
+
+// resetSteps prepares the steps for another attempt. When every mutating step is complete, nothing before it is repeated, and
+// neither are its hooks: only what sets up an instance, and the steps that are left.
+func (j *Job) resetSteps() {
+	complete := j.changedAll()
+	for i, s := range j.Steps {
+		if complete && s.Status.Done() && !s.Kind.SetsUp() {
+			continue
+		}
+		j.Steps[i] = Step{Kind: s.Kind, Changing: s.Changing, Approval: s.Approval, Status: StepPending, Name: s.Name}
+	}
+	if complete {
+		j.Wait.Text = "all changes are made; looking for an instance for the steps that are left"
+	}
+}
+
+// resumable returns the present attempt if its instance may bring it back later: it has a step of it, was not told to forget it, and
+// nothing was settled in its place. Nil otherwise.
+func (m *move) resumable(released bool) *Resumable {
+	j := m.job
+	if released || j.Binding == nil || j.underWay() == nil || j.Kind == RunnerJob || m.isSettled() {
+		return nil
+	}
+	if e, lost := m.event.(LeaseLost); lost && (e.Gone || e.Unsent) {
+		return nil
+	}
+	return &Resumable{Binding: *j.Binding, Steps: slices.Clone(j.Steps), QueuedAt: j.QueuedAt}
+}
+
+// isSettled reports whether the loss of a part decided something about its round that an instance cannot take back.
+func (m *move) isSettled() bool {
+	known := m.knownLoss()
+	return known != nil && (known.Over || known.Failed || len(known.Out) > 0 || len(known.Values) > 0)
 }
 
 // knownLoss is what the event says of the Round in which a Part was lost.
@@ -687,8 +726,8 @@ func (m *move) back() {
 	if m.job.Cancel != nil {
 		m.job.Status = Canceling
 	}
-	m.job.RecoverUntil = time.Time{}
-	m.job.InterruptedReason = ""
+	m.job.RecoverUntil, m.job.Wait = time.Time{}, Wait{}
+	m.job.endInterruption()
 	m.renewLease()
 }
 
@@ -698,6 +737,21 @@ func resumed(m *move) {
 	if m.job.Cancel != nil {
 		m.emit(SendCancel{Attempt: m.job.Attempt, Mode: m.job.Cancel.Mode})
 	}
+}
+
+// resumedFromQueue returns a job to the instance of its last attempt, which no other attempt has followed.
+func resumedFromQueue(m *move) {
+	j := m.job
+	r := j.Resumable
+	if r == nil {
+		m.err = fault.New(fault.Conflict, "job_state", "attempt %d of job #%d cannot be resumed any more", j.Attempt, j.Number)
+		return
+	}
+	b := r.Binding
+	j.Binding, j.Steps, j.QueuedAt = &b, slices.Clone(r.Steps), r.QueuedAt
+	j.Losses = j.Losses[:len(j.Losses)-1] // the attempt is not lost after all
+	j.Resumable, j.Wait = nil, Wait{}
+	m.back()
 }
 
 func resumedByStart(m *move) {

@@ -2,6 +2,8 @@ package work_test
 
 import (
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +149,35 @@ func TestLossDuringAChangingStepWaitsForItsInstance(t *testing.T) {
 	}
 }
 
+// TestInterruptedJobExplainsItself checks the reason, the deadline, what happens then, and what a person can do.
+func TestInterruptedJobExplainsItself(t *testing.T) {
+	j := toStep(t, applyJob(), 4)
+	j, _ = drive(t, j, work.LeaseLost{Attempt: 1, Reason: "nothing was heard of its instance for too long"})
+	wait := work.Wait{Code: work.WaitInstanceAway,
+		Text: "interrupted during step apply: nothing was heard of its instance for too long. Waiting until 2026-11-01 12:10:00 UTC " +
+			"for instance edge/edge-1 to return and report; otherwise the job is queued again and begins with its first step",
+		Hint: "start the runner on its host again, in the same working directory; or give the attempt up now: legwork job cancel 7 --mode kill"}
+	if j.Wait != wait {
+		t.Errorf("wait: got %+v, want %+v", j.Wait, wait)
+	}
+	if !j.InterruptedAt.Equal(t0) {
+		t.Errorf("interrupted at: got %s, want %s", j.InterruptedAt, t0)
+	}
+	canceled, _ := drive(t, j, work.CancelRequested{Mode: work.Graceful, By: "ann"})
+	if !strings.Contains(canceled.Wait.Text, "otherwise the job ends as canceled") || !strings.Contains(canceled.Wait.Text, "for too long") {
+		t.Errorf("canceled: %s", canceled.Wait.Text)
+	}
+	j.Attempt, j.Limits.MaxAttempts = 3, 3
+	last, _ := drive(t, j, work.LeaseLost{Attempt: 3, Reason: "it is away again"})
+	if !strings.Contains(last.Wait.Text, "otherwise the job fails: 3 attempts are all that it may take") {
+		t.Errorf("last attempt: %s", last.Wait.Text)
+	}
+	back, _ := drive(t, j, work.Resumed{Attempt: 3})
+	if back.Wait != (work.Wait{}) || !back.InterruptedAt.IsZero() || back.InterruptedReason != "" {
+		t.Errorf("after its return: wait %+v, since %s, reason %q", back.Wait, back.InterruptedAt, back.InterruptedReason)
+	}
+}
+
 func TestLossIsFinalWithoutRecoveryWindowOrJournal(t *testing.T) {
 	j := toStep(t, applyJob(), 4)
 	gone, _ := drive(t, j, work.LeaseLost{Attempt: 1, Gone: true, Reason: "its folder is gone"})
@@ -154,6 +185,99 @@ func TestLossIsFinalWithoutRecoveryWindowOrJournal(t *testing.T) {
 	j.Limits.RecoveryWindow = 0
 	none, _ := drive(t, j, work.LeaseLost{Attempt: 1})
 	wantStatus(t, none, work.Queued)
+}
+
+// TestLossAfterTheChangesRepeatsOnlyWhatIsLeft loses the instance in step output, when the apply is known to be complete.
+func TestLossAfterTheChangesRepeatsOnlyWhatIsLeft(t *testing.T) {
+	j := toStep(t, applyJob(), 5)
+	j, _ = drive(t, j, work.LeaseLost{Attempt: 1, Reason: "no sign of life"})
+	wantStatus(t, j, work.Queued)
+	other := work.ClaimedBy{Binding: work.Binding{RunnerID: "r", Runner: "edge", InstanceID: "k", Instance: "edge-2"}}
+	j, effects := drive(t, j, other)
+	var sent []int
+	for !j.Status.Terminal() {
+		step := j.Current()
+		sent = append(sent, step)
+		if got, want := effects[0], (work.SendStep{Attempt: 2, Step: step}); got != want {
+			t.Fatalf("effect: got %#v, want %#v", got, want)
+		}
+		j, effects = drive(t, j, work.StepStarted{Attempt: 2, Step: step}, ok(2, step))
+	}
+	wantStatus(t, j, work.Succeeded)
+	if want := []int{0, 1, 5}; !slices.Equal(sent, want) { // fetch and init set up the other instance
+		t.Errorf("steps of attempt 2: got %v, want %v", sent, want)
+	}
+}
+
+// TestLossInACanceledOutputEndsTheJob keeps a canceled job from going back to the queue.
+func TestLossInACanceledOutputEndsTheJob(t *testing.T) {
+	j := toStep(t, applyJob(), 5)
+	j, _ = drive(t, j, work.CancelRequested{Mode: work.AfterCurrent, By: "ann"}, work.LeaseLost{Attempt: 1, Reason: "no sign of life"})
+	wantStatus(t, j, work.Canceled)
+}
+
+// TestLostAttemptIsResumedUntilAnotherBegins returns an instance while its job is queued again.
+func TestLostAttemptIsResumedUntilAnotherBegins(t *testing.T) {
+	for step := range 6 {
+		j := toStep(t, applyJob(), step)
+		before := j
+		j, _ = drive(t, j, work.LeaseLost{Attempt: 1, Reason: "no sign of life"})
+		if j.Status == work.Interrupted {
+			j, _ = drive(t, j, work.RecoveryOver{})
+		}
+		wantStatus(t, j, work.Queued)
+
+		back, _ := drive(t, j, work.Resumed{Attempt: 1})
+		wantStatus(t, back, work.Running)
+		if len(back.Losses) != 0 || back.Resumable != nil || back.Wait != (work.Wait{}) || back.LeaseUntil.IsZero() {
+			t.Errorf("step %d: lost %v, resumable %v, wait %v, lease %s", step, back.Losses, back.Resumable, back.Wait, back.LeaseUntil)
+		}
+		if !reflect.DeepEqual(back.Steps, before.Steps) {
+			t.Errorf("step %d: steps: got %+v, want %+v", step, back.Steps, before.Steps)
+		}
+		if !reflect.DeepEqual(back.Binding, before.Binding) {
+			t.Errorf("step %d: binding: got %+v, want %+v", step, back.Binding, before.Binding)
+		}
+
+		taken, _ := drive(t, j, bind)
+		if _, _, err := work.Next(taken, work.Resumed{Attempt: 1}, t0); fault.Code(err) != "stale_attempt" {
+			t.Errorf("step %d: after another attempt began: %v", step, err)
+		}
+		if taken.Resumable != nil {
+			t.Errorf("step %d: still resumable in attempt 2", step)
+		}
+	}
+}
+
+// TestAttemptThatIsOverForItsInstanceIsNotResumed lists the losses after which an instance has nothing to bring back.
+func TestAttemptThatIsOverForItsInstanceIsNotResumed(t *testing.T) {
+	running := toStep(t, applyJob(), 2)
+	settled := &work.RoundLoss{Out: []int{1}}
+	for name, c := range map[string]struct {
+		job   work.Job
+		event work.Event
+	}{
+		"its journal is gone": {running, work.LeaseLost{Attempt: 1, Gone: true}},
+		"nobody told it":      {running, work.LeaseLost{Attempt: 1, Unsent: true}},
+		"it refused":          {toClaimed(t, applyJob()), work.Refused{Attempt: 1, Reason: "busy"}},
+		"a runner job":        {toStep(t, applyJob(func(j *work.Job) { j.Kind = work.RunnerJob }), 2), work.LeaseLost{Attempt: 1}},
+		"nodes dropped out":   {running, work.LeaseLost{Attempt: 1, Known: settled}},
+	} {
+		j, _ := drive(t, c.job, c.event)
+		if j.Status != work.Queued || j.Resumable != nil {
+			t.Errorf("%s: status %s, resumable %+v", name, j.Status, j.Resumable)
+			continue
+		}
+		if _, _, err := work.Next(j, work.Resumed{Attempt: 1}, t0); fault.Code(err) != "job_state" {
+			t.Errorf("%s: resumed with %v", name, err)
+		}
+	}
+}
+
+func toClaimed(t *testing.T, j work.Job) work.Job {
+	t.Helper()
+	j, _ = drive(t, j, bind)
+	return j
 }
 
 func TestSentChangingStepCountsAsBegun(t *testing.T) {

@@ -114,6 +114,9 @@ const (
 	StepListSecrets StepKind = "list_secrets" //
 )
 
+// SetsUp reports whether a step only prepares an instance for the steps after it, so that every attempt needs it.
+func (k StepKind) SetsUp() bool { return k == StepFetch || k == StepInit }
+
 // StepStatus is the state of a Step.
 type StepStatus string
 
@@ -203,6 +206,14 @@ type Loss struct {
 	Fingerprint string `json:"instance_fingerprint,omitempty"`
 }
 
+// Resumable is an attempt that was given up because nothing was heard of its instance. Until another attempt begins, the instance
+// may return and go on with it, or report how it ended.
+type Resumable struct {
+	Binding  Binding   `json:"binding"`
+	Steps    []Step    `json:"steps"` // as they were when the attempt was given up
+	QueuedAt time.Time `json:"queued_at"`
+}
+
 // CancelMode tells how a Job is to be ended.
 type CancelMode string
 
@@ -261,12 +272,14 @@ const (
 	WaitRound          WaitCode = "waiting_for_round"
 	WaitStarting       WaitCode = "starting_instance"          // of a hosted Runner
 	WaitStateInstance  WaitCode = "state_instance_unavailable" // which holds the local state of the module
+	WaitInstanceAway   WaitCode = "instance_away"              // of an interrupted job
 )
 
 // Wait is why a queued Job waits: a code for programs and a sentence for people.
 type Wait struct {
 	Code WaitCode `json:"code"`
 	Text string   `json:"text"`
+	Hint string   `json:"hint,omitempty"` // what a person can do
 }
 
 // WaitForOutput is the Wait of a Job that takes an output of a Module, by its path, which is about to make it.
@@ -317,17 +330,20 @@ type Job struct {
 	Triggered bool   `json:"triggered,omitempty"`
 	Cause     string `json:"cause,omitempty"` // why it was created, when not by a person: "output of prod/network/base changed"
 
-	Status  Status    `json:"status"`
-	Wait    Wait      `json:"wait,omitzero"`    // while queued
-	Notice  string    `json:"notice,omitempty"` // what keeps a Job under way from going on, a sentence
-	Attempt int       `json:"attempt"`          // times the Job was bound; the fencing token
-	Steps   []Step    `json:"steps"`
-	Binding *Binding  `json:"binding,omitempty"` // the present or last one
-	Losses  []Loss    `json:"losses,omitempty"`
-	Cancel  *Cancel   `json:"cancel,omitempty"`
-	Limits  Limits    `json:"limits"`
-	Run     *RunState `json:"run,omitempty"`    // how far a Runbook Job is
-	Rounds  int       `json:"rounds,omitempty"` // of a Part: those with a lower index were opened
+	Status  Status   `json:"status"`
+	Wait    Wait     `json:"wait,omitzero"`    // while queued or interrupted
+	Notice  string   `json:"notice,omitempty"` // what keeps a Job under way from going on, a sentence
+	Attempt int      `json:"attempt"`          // times the Job was bound; the fencing token
+	Steps   []Step   `json:"steps"`
+	Binding *Binding `json:"binding,omitempty"` // the present or last one
+	Losses  []Loss   `json:"losses,omitempty"`
+	// Resumable is set while the job is queued again and the instance of its last attempt may still bring that attempt back.
+	Resumable *Resumable `json:"resumable,omitempty"`
+
+	Cancel *Cancel   `json:"cancel,omitempty"`
+	Limits Limits    `json:"limits"`
+	Run    *RunState `json:"run,omitempty"`    // how far a Runbook Job is
+	Rounds int       `json:"rounds,omitempty"` // of a Part: those with a lower index were opened
 
 	Commit   string    `json:"commit,omitempty"` // set by the first fetch, the same for every later Attempt
 	Approval *Approval `json:"approval,omitempty"`
@@ -335,6 +351,8 @@ type Job struct {
 
 	// InterruptedReason says, while the Job is interrupted, why nobody knows what its Instance does.
 	InterruptedReason string `json:"interrupted_reason,omitempty"`
+	// InterruptedAt is when that began.
+	InterruptedAt time.Time `json:"interrupted_at,omitzero"`
 
 	LeaseUntil   time.Time `json:"lease_until,omitzero"`   // while claimed, running or canceling
 	RecoverUntil time.Time `json:"recover_until,omitzero"` // while interrupted
@@ -368,13 +386,16 @@ func (j *Job) Offerable() bool {
 func (j *Job) isOpen(step int) bool { return step < len(j.Steps) && j.Steps[step].Round < j.Rounds }
 
 // Current gives the index of the first Step that is not over, or len(Steps) when all are.
-func (j *Job) Current() int {
-	for i := range j.Steps {
-		if !j.Steps[i].Status.Done() {
+func (j *Job) Current() int { return CurrentStep(j.Steps) }
+
+// CurrentStep returns the index of the first step that is not over, or len(steps) when all are.
+func CurrentStep(steps []Step) int {
+	for i := range steps {
+		if !steps[i].Status.Done() {
 			return i
 		}
 	}
-	return len(j.Steps)
+	return len(steps)
 }
 
 // Plan gives the summary of the present Attempt's plan, nil when there is none.

@@ -1,0 +1,49 @@
+package work
+
+import (
+	"fmt"
+	"time"
+)
+
+// instanceAway explains an interrupted job: why it waits, until when, what happens then, and what a person can do.
+func (j *Job) instanceAway() Wait {
+	return Wait{
+		Code: WaitInstanceAway,
+		Text: fmt.Sprintf("interrupted during %s: %s. Waiting until %s for %s to return and report; otherwise %s",
+			j.stepUnderWay(), j.InterruptedReason, stamp(j.RecoverUntil), j.boundTo(), j.afterRecovery()),
+		Hint: fmt.Sprintf("start the runner on its host again, in the same working directory; or give the attempt up now: "+
+			"legwork job cancel %d --mode kill", j.Number),
+	}
+}
+
+// endInterruption removes what was said of an interruption that is over.
+func (j *Job) endInterruption() { j.InterruptedReason, j.InterruptedAt = "", time.Time{} }
+
+// stepUnderWay names the step in which a job was interrupted.
+func (j *Job) stepUnderWay() string {
+	i := j.Current()
+	if i == len(j.Steps) || j.Steps[i].Kind == StepRound {
+		return "a step that may change something"
+	}
+	return "step " + string(j.Steps[i].Kind)
+}
+
+func (j *Job) boundTo() string {
+	if j.Binding == nil {
+		return "its instance"
+	}
+	return "instance " + j.Binding.Runner + "/" + j.Binding.Instance
+}
+
+// afterRecovery says what happens to an interrupted job when its recovery window is over.
+func (j *Job) afterRecovery() string {
+	switch {
+	case j.Cancel != nil:
+		return "the job ends as canceled, and the outcome of the step stays unknown"
+	case j.Attempt >= j.Limits.MaxAttempts:
+		return "the job fails: " + count(j.Attempt, "attempt is", "attempts are") + " all that it may take"
+	case j.IsPart():
+		return "another instance continues, without the nodes on which the outcome is unknown"
+	}
+	return "the job is queued again and begins with its first step"
+}
