@@ -205,8 +205,11 @@ func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
 			t.add(name, value)
 		}
 	}
-	if job.Status == work.Queued {
+	if job.Status == work.Queued || job.Status == work.Interrupted {
 		add("waits", waitLine(job.Wait))
+	}
+	if job.Status == work.Interrupted {
+		addInterruption(job, now, add)
 	}
 	add("notice", job.Notice)
 	for _, warning := range job.Warnings() {
@@ -242,6 +245,17 @@ func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
 		add("hint", f.Hint)
 	}
 	return t
+}
+
+// addInterruption shows since when a job is interrupted, how long that may last, and what to do.
+func addInterruption(job *work.Job, now time.Time, add func(name, value string)) {
+	if at := job.InterruptedAt; !at.IsZero() {
+		add("interrupted", fmt.Sprintf("%s (%s)", at.UTC().Format(time.RFC3339), since(at, now)))
+	}
+	if until := job.RecoverUntil; !until.IsZero() {
+		add("recovery until", fmt.Sprintf("%s (in %s)", until.UTC().Format(time.RFC3339), took(until.Sub(now))))
+	}
+	add("hint", job.Wait.Hint)
 }
 
 // addTimes tells how long the Job waited, and how long it was or is at work.

@@ -231,12 +231,12 @@ func tookWord(j *work.Job) string {
 	return "Since it was taken"
 }
 
-// away tells for how long an interrupted Job may still come back.
-func (p jobView) away() string {
-	if p.job.RecoverUntil.IsZero() {
-		return ""
+// awayText explains an interrupted job.
+func (p jobView) awayText() string {
+	if p.job.Wait.Text == "" {
+		return "The instance is away."
 	}
-	return "Until " + moment(p.job.RecoverUntil) + " it may come back and go on; after that the Job begins anew with a fresh plan."
+	return sentence(p.job.Wait.Text)
 }
 
 // mayCancel tells whether there is something to end, or to end harder.

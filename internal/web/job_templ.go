@@ -303,7 +303,7 @@ func jobNotes(p jobView) templ.Component {
 			}
 		}
 		if p.job.Status == work.Interrupted {
-			templ_7745c5c3_Err = noteBox("warn", "Its Instance is away.", p.away()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = noteBox("warn", p.awayText(), sentence(p.job.Wait.Hint)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
