@@ -30,7 +30,9 @@ type Instance struct {
 	Engines    map[string]string `json:"engines" doc:"Version by engine."`
 	Labels     map[string]string `json:"labels,omitempty"`
 	LastSeen   time.Time         `json:"last_seen"`
-	CreatedAt  time.Time         `json:"created_at"`
+	// DisconnectedAt is missing while it is connected.
+	DisconnectedAt time.Time `json:"disconnected_at,omitzero" doc:"When its last connection ended. Missing while it is connected."`
+	CreatedAt      time.Time `json:"created_at"`
 }
 
 func instanceOf(i control.InstanceView) Instance {
@@ -38,7 +40,7 @@ func instanceOf(i control.InstanceView) Instance {
 		ID: i.ID, RunnerID: i.RunnerID, Name: i.Name, State: string(i.State), Load: string(i.Load), Active: i.Active,
 		Connected: i.Connected, Leaving: i.Leaving, Version: i.Version,
 		Capability: i.Capability, OS: i.OS, Arch: i.Arch, Capacity: i.Capacity, Engines: i.Engines, Labels: i.Labels,
-		LastSeen: i.LastSeen, CreatedAt: i.CreatedAt,
+		LastSeen: i.LastSeen, DisconnectedAt: i.DisconnectedAt, CreatedAt: i.CreatedAt,
 	}
 }
 

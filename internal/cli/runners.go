@@ -144,8 +144,29 @@ func (r shownRunner) atZero() bool {
 	return r.Hosting != nil && r.Present == 0 && r.Hosting.Min == 0 && r.Hosting.Warm == 0 && r.Status == string(work.StatusOffline)
 }
 
-// state is the status in a word, for a table.
-func (r shownRunner) state() string {
+// connectionLost returns when the last connection of a runner was lost whose instances still count as online; zero while one is connected.
+func (r shownRunner) connectionLost() (at time.Time) {
+	for _, i := range r.Instances {
+		if i.Connected {
+			return time.Time{}
+		}
+		if i.State != string(work.InstanceOffline) && i.DisconnectedAt.After(at) {
+			at = i.DisconnectedAt
+		}
+	}
+	return at
+}
+
+// state returns the status in a few words, for a table.
+func (r shownRunner) state(now time.Time) string {
+	word := r.stateWord()
+	if at := r.connectionLost(); r.Status == string(work.StatusOnline) && !at.IsZero() {
+		word += ", connection lost " + since(at, now)
+	}
+	return word
+}
+
+func (r shownRunner) stateWord() string {
 	switch {
 	case r.IsDisabled:
 		return "disabled"
@@ -191,13 +212,13 @@ func (a *app) runnerList() *cobra.Command {
 				}
 			}
 			return a.show(shown, func() *table {
-				return runnerTable(shown)
+				return runnerTable(shown, time.Now())
 			})
 		},
 	})
 }
 
-func runnerTable(shown []shownRunner) *table {
+func runnerTable(shown []shownRunner, now time.Time) *table {
 	t := &table{head: []string{"RUNNER", "TYPE", "REGION", "STATE", "INSTANCES", "ACTIVE", "VERSION", "ALL MODULES", "ID"}}
 	for _, r := range shown {
 		active, versions := 0, map[string]string{}
@@ -211,7 +232,7 @@ func runnerTable(shown []shownRunner) *table {
 		if r.Version.Outdated {
 			version += " (outdated)"
 		}
-		t.add(r.Name, r.Type, orDash(r.Region), r.state(), r.counted(), fmt.Sprint(active),
+		t.add(r.Name, r.Type, orDash(r.Region), r.state(now), r.counted(), fmt.Sprint(active),
 			version, yesNo(r.IsAssignedToAllModules), r.ID)
 	}
 	return t
@@ -244,7 +265,7 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 	t.add("runner", r.Name)
 	t.add("id", r.ID)
 	t.add("organization_id", r.OrganizationID)
-	t.add("state", r.state())
+	t.add("state", r.state(now))
 	if !r.atZero() {
 		t.add("health", r.Health)
 		t.add("reason", r.Reason)
@@ -287,8 +308,8 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 		state := i.State
 		if i.Leaving && i.State == string(work.InstanceDraining) {
 			state += " to leave"
-		} else if !i.Connected && i.State != string(work.InstanceOffline) {
-			state += ", not connected"
+		} else if !i.Connected && i.State != string(work.InstanceOffline) && !i.DisconnectedAt.IsZero() {
+			state += ", connection lost " + since(i.DisconnectedAt, now)
 		}
 		t.add("instance", fmt.Sprintf("%s: %s, %s (%d of %d), seen %s, %s/%s, legwork %s, %s", i.Name, state, i.Load, i.Active, i.Capacity,
 			since(i.LastSeen, now), i.OS, i.Arch, i.Version, orDash(strings.Join(engines, ", "))))

@@ -22,6 +22,7 @@ type Instance struct {
 	Offline                            bool   // it left, or was silent for too long
 	Updates                            string // release.Consent of its host's owner; empty where its program cannot be replaced
 	LastSeen                           time.Time
+	DisconnectedAt                     time.Time // when its last Session ended; meaningful while it is not connected
 	CreatedAt                          time.Time
 }
 
@@ -39,13 +40,13 @@ type instanceDoc struct {
 }
 
 const selectInstance = `SELECT id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc,
-	offline, leaving, stalled FROM instances`
+	offline, leaving, stalled, disconnected_at FROM instances`
 
 func scanInstance(r row) (i Instance, err error) {
-	var seen, created int64
+	var seen, created, disconnected int64
 	var doc []byte
 	err = r.Scan(&i.ID, &i.OrganizationID, &i.RunnerID, &i.Name, &i.KeyHash, &i.SessionID, &i.ServerID, &i.Connected, &seen, &created, &doc,
-		&i.Offline, &i.Leaving, &i.Stalled)
+		&i.Offline, &i.Leaving, &i.Stalled, &disconnected)
 	if err != nil {
 		return i, err
 	}
@@ -54,6 +55,9 @@ func scanInstance(r row) (i Instance, err error) {
 		return i, fmt.Errorf("read an Instance: %w", err)
 	}
 	i.LastSeen, i.CreatedAt = moment(seen), moment(created)
+	if !i.Connected && disconnected > 0 {
+		i.DisconnectedAt = moment(disconnected)
+	}
 	i.Version, i.OS, i.Arch, i.Capability, i.Capacity = d.Version, d.OS, d.Arch, d.Capability, d.Capacity
 	i.Engines, i.Labels, i.Draining, i.Updates = d.Engines, d.Labels, d.Draining, d.Updates
 	return i, nil
@@ -220,8 +224,8 @@ func (tx *Tx) TouchInstances(sessionIDs []string, at time.Time) error {
 // EndSession marks an Instance disconnected if it is still in that Session, and with offline as one that left. It tells
 // whether it was.
 func (tx *Tx) EndSession(sessionID string, seen time.Time, offline bool) (bool, error) {
-	n, err := tx.exec("UPDATE instances SET connected = FALSE, last_seen = $2, offline = $3, stalled = FALSE WHERE session_id = $1 AND connected",
-		sessionID, micros(seen), offline)
+	n, err := tx.exec(`UPDATE instances SET connected = FALSE, last_seen = $2, offline = $3, stalled = FALSE, disconnected_at = $4
+		WHERE session_id = $1 AND connected`, sessionID, micros(seen), offline, micros(tx.now))
 	return n > 0, err
 }
 
@@ -241,7 +245,8 @@ func (tx *Tx) EndDeadServers(now time.Time) (runnerIDs []string, err error) {
 	}
 	seen := map[string]bool{}
 	for _, server := range dead {
-		runners, err := list(tx, value[string], "UPDATE instances SET connected = FALSE WHERE server_id = $1 AND connected RETURNING runner_id", server)
+		runners, err := list(tx, value[string],
+			"UPDATE instances SET connected = FALSE, disconnected_at = $2 WHERE server_id = $1 AND connected RETURNING runner_id", server, micros(now))
 		if err != nil {
 			return nil, err
 		}

@@ -90,7 +90,8 @@ func (tx *Tx) Unheard(since time.Time) (bool, error) {
 func (tx *Tx) MarkOffline(unheard time.Time, most int) ([]Instance, error) {
 	return list(tx, scanInstance, `UPDATE instances SET offline = TRUE, stalled = FALSE WHERE id IN
 		(SELECT id FROM instances WHERE NOT offline AND last_seen < $1 ORDER BY last_seen LIMIT $2)
-		AND NOT offline RETURNING id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc, offline, leaving, stalled`,
+		AND NOT offline RETURNING id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc,
+		offline, leaving, stalled, disconnected_at`,
 		micros(unheard), most)
 }
 

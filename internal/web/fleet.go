@@ -172,10 +172,13 @@ func instanceText(i control.InstanceView) string {
 	switch {
 	case i.State == work.InstanceDraining && i.Leaving:
 		return "Its process ends when its Jobs are over."
-	case i.State == work.InstanceOnline && !i.Connected:
-		return "Its connection was lost just now."
 	}
 	return ""
+}
+
+// connectionLost reports whether the connection of an instance that still counts as present was lost.
+func connectionLost(i control.InstanceView) bool {
+	return !i.Connected && !i.DisconnectedAt.IsZero() && (i.State == work.InstanceOnline || i.State == work.InstanceDraining)
 }
 
 // loadText says of a load what its bar does not.
