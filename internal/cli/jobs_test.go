@@ -96,3 +96,26 @@ func TestSummaryOfAPlanHasOneForm(t *testing.T) {
 		}
 	}
 }
+
+// TestInterruptedJobShowsItsDeadline checks that job show says why an interrupted job waits, since when, until when, and what to do.
+func TestInterruptedJobShowsItsDeadline(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	job := &work.Job{Number: 5, Status: work.Interrupted, CreatedAt: now.Add(-time.Hour), InterruptedAt: now.Add(-21 * time.Second),
+		RecoverUntil: now.Add(9*time.Minute + 39*time.Second),
+		Wait:         work.Wait{Code: work.WaitInstanceAway, Text: "interrupted during step apply", Hint: "start the runner again"}}
+	got := map[string]string{}
+	for _, row := range jobDetails(job, now).rows {
+		got[row[0]] = row[1]
+	}
+	want := map[string]string{
+		"waits":          "interrupted during step apply (instance_away)",
+		"interrupted":    "2026-11-01T11:59:39Z (21s ago)",
+		"recovery until": "2026-11-01T12:09:39Z (in 9m39s)",
+		"hint":           "start the runner again",
+	}
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s: got %q, want %q", name, got[name], text)
+		}
+	}
+}
