@@ -31,6 +31,24 @@ ended() {
   pid=$(cat "$home/$1/pid" 2>/dev/null) && { [ ! -e "/proc/$pid" ] || grep -qs '^State:.*[ZX]' "/proc/$pid/status"; }
 }
 
+# working NAME: whether a command that the process of a unit had started still runs. The supervisor alone is no work.
+working() {
+  local at
+  while read -r at; do
+    if ! grep -qsz '^keep$' "${at%cwd}cmdline"; then return 0; fi
+  done < <(find /proc -maxdepth 2 -name cwd -lname "$home/$1/work/*" 2>/dev/null)
+  return 1
+}
+
+# unreported NAME: whether the folder of a unit holds work whose result the server does not have yet.
+unreported() { compgen -G "$home/$1/work/jobs/*/journal" >/dev/null; }
+
+# clean NAME: deletes what a stopped unit leaves: its working directory once nothing in it is unreported, everything after a day.
+clean() {
+  if [ -n "$(find "$home/$1" -maxdepth 0 -mmin +1440)" ]; then rm -rf "${home:?}/$1"; fi
+  if ! unreported "$1"; then rm -rf "$home/$1/work"; fi
+}
+
 # start NAME: starts the process of a unit in its own folder: that of this script goes as soon as it ends. Its environment, which holds a
 # token, goes by a file that only this user can read.
 start() {
@@ -67,7 +85,7 @@ report() {
   local name state note
   for name in "$@"; do
     state=running note=
-    if ! alive "$name"; then
+    if ! alive "$name" && ! working "$name"; then
       state=stopped
       note=$(tail -n 3 "$home/$name/log" 2>/dev/null | cut -c -300 | paste -sd ' ' - || true) # why a process ended is best told at its end
     fi
@@ -91,6 +109,19 @@ ensure)
 list)
   mapfile -t names < <(cd "$home" 2>/dev/null && ls -1)
   report "${names[@]}"
+  for name in "${names[@]}"; do
+    if ! alive "$name" && ! working "$name"; then clean "$name"; fi
+  done
+  ;;
+resume)
+  mapfile -t names < <(jq -r '.units[].name' <<<"$told")
+  known=()
+  for name in "${names[@]}"; do
+    if [ ! -e "$home/$name/pid" ]; then continue; fi
+    if ! alive "$name" && unreported "$name"; then start "$name"; fi
+    known+=("$name")
+  done
+  report "${known[@]}"
   ;;
 stop)
   mapfile -t names < <(jq -r '.names[]' <<<"$told")

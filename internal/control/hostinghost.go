@@ -128,6 +128,22 @@ func (d *changes) Say(job *work.Job, step int, lines []string) error {
 	return err
 }
 
+func (d *changes) Offline(i store.Instance) error {
+	if i.Offline {
+		return nil
+	}
+	i.Offline, i.Stalled = true, false
+	if err := d.tx.PutInstance(&i); err != nil {
+		return err
+	}
+	r, err := d.tx.Runner(i.OrganizationID, i.RunnerID)
+	if err != nil {
+		return err
+	}
+	return d.c.publish(d.tx, i.OrganizationID, "runner.offline", i.RunnerID,
+		InstanceEvent{Runner: r.Name, InstanceID: i.ID, Instance: i.Name, Version: i.Version})
+}
+
 // notLaunched refuses what would leave processes of a hosted Runner, or what was made for them, with nobody who knows of it. After a removal that
 // broke off it is for people to say that nothing is left.
 func notLaunched(tx *store.Tx, r catalog.Runner) error {

@@ -33,7 +33,7 @@ func TestVersionsOfManyRunners(t *testing.T) {
 			if err := tx.PutRunner(&r); err != nil {
 				return err
 			}
-			i := store.Instance{OrganizationID: s.org, RunnerID: r.ID, Name: "i", Version: "1.1.0", Connected: true, Updates: "minor", OS: "linux", Arch: "amd64", Capability: updateCapability}
+			i := store.Instance{OrganizationID: s.org, RunnerID: r.ID, Name: "i", Version: "1.1.0", Connected: true, Updates: "minor", OS: "linux", Arch: "amd64"}
 			if err := tx.PutInstance(&i); err != nil {
 				return err
 			}

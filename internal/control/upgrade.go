@@ -17,8 +17,6 @@ import (
 const (
 	// updateEngine is what an Instance says it has when it can go on as another release.
 	updateEngine catalog.Engine = "update"
-	// updateCapability is the least with which an Instance knows the Step of an update.
-	updateCapability = 3
 	upToDate         = "runner_up_to_date"
 )
 
@@ -178,9 +176,6 @@ func mayUpdate(i store.Instance, to string, m release.Manifest) error {
 		return fault.New(f.Kind, f.Code, "instance %s: %s", i.Name, f.Message).WithHint("%s", f.Hint)
 	}
 	switch {
-	case i.Capability < updateCapability:
-		return fault.New(fault.Unsupported, "update_unsupported", "instance %s is %s, which cannot update itself yet", i.Name, i.Version).
-			WithHint("install %s by hand this once", to)
 	case i.Updates == "":
 		return fault.New(fault.Unsupported, "update_unsupported", "instance %s is part of another program, or ends with its Job", i.Name).
 			WithHint("update the program that it is part of")

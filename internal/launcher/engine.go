@@ -63,12 +63,23 @@ func Secrets(task *work.RunnerTask) []string {
 	if task == nil {
 		return nil
 	}
-	for _, u := range task.Units {
+	for _, u := range tokenUnits(task) {
 		if u.Token != "" {
 			secrets = append(secrets, u.Token)
 		}
 	}
 	return secrets
+}
+
+// tokenUnits returns all Units of a task that may have a token, in a fixed order.
+func tokenUnits(task *work.RunnerTask) []*work.Unit {
+	var all []*work.Unit
+	for _, units := range [][]work.Unit{task.Units, task.Lost} {
+		for i := range units {
+			all = append(all, &units[i])
+		}
+	}
+	return all
 }
 
 // Command gives the process that performs a Step.
@@ -113,17 +124,22 @@ func bare(task *work.RunnerTask) work.RunnerTask {
 		identity.AccessKeyID, identity.SecretAccessKey = "", ""
 		t.Identity = &identity
 	}
-	t.Units = nil
-	for _, u := range task.Units {
-		t.Units = append(t.Units, work.Unit{Name: u.Name, Expires: u.Expires})
-	}
+	t.Units, t.Lost = withoutTokens(task.Units), withoutTokens(task.Lost)
 	return t
+}
+
+func withoutTokens(units []work.Unit) []work.Unit {
+	var bare []work.Unit
+	for _, u := range units {
+		bare = append(bare, work.Unit{Name: u.Name, Expires: u.Expires})
+	}
+	return bare
 }
 
 // secretEnvironment gives the variables in which the process finds what is secret of its task, see the package's comment.
 func secretEnvironment(spec *work.Spec) ([]string, error) {
 	var env []string
-	for i, u := range spec.Task.Units {
+	for i, u := range tokenUnits(spec.Task) {
 		env = append(env, unitToken+strconv.Itoa(i)+"="+u.Token)
 	}
 	for _, in := range spec.Inputs {

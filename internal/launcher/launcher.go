@@ -45,12 +45,20 @@ type Launcher interface {
 	// Ensure has there be what the processes share and, of each of task.Units, exactly one process. Processes of other names are left alone.
 	Ensure(ctx context.Context, task *work.RunnerTask) ([]work.UnitReport, error)
 	// List gives every process that bears the tags of the Runner, those among them that nobody knows of, and those that stopped for as
-	// long as they are seen.
+	// long as they are seen. Nothing of a process that is reported as stopped works any more, no command that it had started either.
 	List(ctx context.Context, task *work.RunnerTask) ([]work.UnitReport, error)
 	// Stop ends processes by name: gracefully, then hard. One that is not there is no error.
 	Stop(ctx context.Context, task *work.RunnerTask, names []string) error
 	// Remove ends all processes of the Runner and deletes everything that Ensure made for it.
 	Remove(ctx context.Context, task *work.RunnerTask) error
+}
+
+// Resumer is a Launcher whose processes work in folders that outlive them. Their supervisors go on when a process dies, and only a process
+// in the same folder can report what they finished.
+type Resumer interface {
+	// Resume starts each of task.Lost once more, in its folder and as the same Instance, when its process ended and its folder holds work
+	// that was not reported. It starts nothing that was never there, and reports those of task.Lost that it knows.
+	Resume(ctx context.Context, task *work.RunnerTask) ([]work.UnitReport, error)
 }
 
 // Host is what a launcher knows of where it works.

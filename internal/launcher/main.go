@@ -87,8 +87,7 @@ func (a *assignment) takeEnvironment(environ []string) (hide func(string) string
 			pairs = append(pairs, value, "***")
 		}
 	}
-	for i := range a.Task.Units {
-		u := &a.Task.Units[i]
+	for i, u := range tokenUnits(&a.Task) {
 		u.Token, _ = engine.Lookup(environ, unitToken+strconv.Itoa(i))
 		secret(u.Token)
 	}

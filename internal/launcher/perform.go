@@ -214,8 +214,23 @@ func (p *performer) teardown(ctx context.Context) ([]work.UnitReport, error) {
 	return reports, nil
 }
 
-// tidy ends the processes that nobody knows of, and those that it is told to.
+// resume restarts lost processes where their folders survive. A failure is logged: the list that follows tells how they are.
+func (p *performer) resume(ctx context.Context) {
+	r, ok := p.launcher.(Resumer)
+	if !ok || len(p.task.Lost) == 0 {
+		return
+	}
+	p.say("looking for what was lost: " + strings.Join(unitNames(p.task.Lost), ", "))
+	reports, err := r.Resume(ctx, p.task)
+	p.tell(reports)
+	if err != nil {
+		p.say("not every lost process could be restarted: " + failure(err, strings.Clone).Message)
+	}
+}
+
+// tidy ends the processes that nobody knows of, and those that it is told to. Lost ones are resumed first.
 func (p *performer) tidy(ctx context.Context) ([]work.UnitReport, error) {
+	p.resume(ctx)
 	var reports []work.UnitReport
 	err := p.patiently(ctx, func() error {
 		found, err := p.launcher.List(ctx, p.task)

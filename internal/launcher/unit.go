@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +58,12 @@ func Entered(name string) time.Time {
 // newer tells whether a process is of a launch that was entered after a task was asked for.
 func newer(task *work.RunnerTask, name string) bool {
 	return !task.Asked.IsZero() && Entered(name).After(task.Asked)
+}
+
+// Forgotten reports whether the Server has closed its record of a Unit: the task is a tidy that does not name it, and that was asked for
+// after the Unit was entered. Work of such a Unit belongs to no open Job.
+func Forgotten(task *work.RunnerTask, name string) bool {
+	return !task.Asked.IsZero() && !slices.Contains(task.Known, name) && !newer(task, name)
 }
 
 // Environment gives the whole of what a process is told: Hosting.Environment, and the settings with which it registers itself as an

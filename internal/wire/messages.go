@@ -15,10 +15,15 @@ import (
 //	2  2026-11  Parts of Runbook Jobs: Spec.Run, RunStep.Round, LogBatch.Nodes, records of the stream Progress.
 //	3  2026-11  Runner Jobs: Spec.Task, Drain.Leave, Hello.Updates.
 //	4  2026-11  State of modules: Spec.State, StepResult.State, StepResult.Warnings.
+//	           RunnerTask.Lost: a cleanup restarts processes in their folders, and reports none as stopped that still works.
 const (
 	Capability       = 4
 	OldestCapability = 3
 )
+
+// ReportsLost is the capability since which the report of a cleanup about a lost Instance can be relied on: nothing of a process that it
+// reports as stopped works any more.
+const ReportsLost = 4
 
 // Message is one of the messages below. On the wire it is a type byte and the CBOR of the struct;
 // a frame holds one message or several, one behind the other. Fields are keyed by small

@@ -19,6 +19,7 @@ type seeing struct{}
 func (seeing) Enqueue(*work.Job, store.JobSnapshot) error        { return errDue }
 func (seeing) Move(j *work.Job, _ work.Event) (*work.Job, error) { return j, errDue }
 func (seeing) Say(_ *work.Job, _ int, _ []string) error          { return errDue }
+func (seeing) Offline(store.Instance) error                      { return errDue }
 
 // see looks at the hosted Runners of an Organization, and does what is to be done about some. Most looks find nothing to do: they hold up
 // nobody who writes.
@@ -63,6 +64,7 @@ func (l *look) due() (runners []string, waiting []Waiter) {
 func (l *look) replace(runners []string, done *look) {
 	l.fleets = append(slices.DeleteFunc(l.fleets, func(f *fleet) bool { return f.due }), done.fleets...)
 	l.retire = append(slices.DeleteFunc(l.retire, func(r retirement) bool { return slices.Contains(runners, r.runner.ID) }), done.retire...)
+	l.stopped = append(slices.DeleteFunc(l.stopped, func(o store.Launch) bool { return slices.Contains(runners, o.RunnerID) }), done.stopped...)
 	l.gone = append(slices.DeleteFunc(l.gone, func(r catalog.Runner) bool { return slices.Contains(runners, r.ID) }), done.gone...)
 	l.tasks, l.changed = done.tasks, done.changed
 }

@@ -53,6 +53,8 @@ type Changes interface {
 	Move(job *work.Job, e work.Event) (*work.Job, error)
 	// Say has the log of a Step consist of these lines: those that are there already are taken for the first of them.
 	Say(job *work.Job, step int, lines []string) error
+	// Offline notes that an Instance without a Session is offline, without waiting until nothing was heard of it for long enough.
+	Offline(i store.Instance) error
 }
 
 // Host is what a Server is to the hosting of its Runners.
@@ -289,6 +291,11 @@ func (h *Hosting) lookAt(ctx context.Context, org string, waiting []Waiter) erro
 	for _, r := range l.retire {
 		if err := h.retire(ctx, r); err != nil {
 			h.trouble(ctx, "could not retire an instance", err)
+		}
+	}
+	for _, o := range l.stopped {
+		if err := h.endStopped(ctx, o); err != nil {
+			h.trouble(ctx, "could not end an instance whose process stopped", err)
 		}
 	}
 	for _, j := range l.own {

@@ -13,6 +13,7 @@ import (
 	"legwork/internal/fault"
 	"legwork/internal/launcher"
 	"legwork/internal/store"
+	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
@@ -117,8 +118,8 @@ func (l *look) tidy(f *fleet) error {
 	due := f.state.TidyDue || now.Sub(f.state.LaunchedAt) < tidyAfter && now.Sub(laterOf(f.state.TidyAt, f.state.LaunchedAt)) > tidyEvery
 	starting := slices.ContainsFunc(f.open, func(o *launch) bool { return o.State == store.LaunchStarting })
 	due = due && !starting && (len(f.waiting) == 0 || now.Sub(f.state.TidyAt) >= tidyEvery)
-	late := l.late(f)
-	if !due && !late || f.tidying || f.state.RemoveJob != "" {
+	late, silent := l.late(f), l.silent(f)
+	if !due && !late && !silent || f.tidying || f.state.RemoveJob != "" && !(silent && l.draining(f)) {
 		return nil
 	}
 	open, err := l.tx.OpenOfLane(l.org, tidyLane(f.runner.ID))
@@ -128,6 +129,9 @@ func (l *look) tidy(f *fleet) error {
 	j, s := l.h.task(f.runner, work.Tidy, by, "processes may be left that nobody needs")
 	if late {
 		j.Cause = "an instance is not online yet, and its process may be gone"
+	}
+	if silent {
+		j.Cause = "an instance lost its connection, and its process may be gone"
 	}
 	j.Lane, j.Priority = tidyLane(f.runner.ID), work.PriorityNormal
 	f.state.TidyAt, f.state.TidyDue = now, false
@@ -141,9 +145,35 @@ const (
 	lateLeast = 2 * time.Second
 )
 
+// silentAfter is how long an Instance is without a Session before its launcher is asked about it: most come back sooner.
+const silentAfter = 3 * time.Second
+
+// silent reports whether it is time to ask the launcher about an Instance that lost its Session. It is asked soon after the loss, and then
+// as often as about one that is not online yet.
+func (l *look) silent(f *fleet) bool {
+	now := l.tx.Now()
+	return slices.ContainsFunc(f.open, func(o *launch) bool {
+		if o.State == store.LaunchStarting || !o.here || o.instance.Connected || o.instance.Leaving || o.Stopped {
+			return false
+		}
+		due := o.instance.LastSeen.Add(silentAfter)
+		return now.After(due) && (f.state.TidyAt.Before(due) || now.Sub(f.state.TidyAt) > f.askEvery())
+	})
+}
+
+// askEvery is how often the launcher is asked about an Instance that is awaited.
+func (f *fleet) askEvery() time.Duration {
+	return max(time.Duration(f.hosting.LaunchTimeout)/lateShare, lateLeast)
+}
+
+// draining reports whether the removal of a Runner still waits for its Jobs.
+func (l *look) draining(f *fleet) bool {
+	return slices.ContainsFunc(l.own, func(j *work.Job) bool { return j.ID == f.state.RemoveJob })
+}
+
 // late tells whether it is time to look whether a process that was started, and is not online, is still there.
 func (l *look) late(f *fleet) bool {
-	pause := max(time.Duration(f.hosting.LaunchTimeout)/lateShare, lateLeast)
+	pause := f.askEvery()
 	return slices.ContainsFunc(f.open, func(o *launch) bool {
 		return o.State == store.LaunchStarting && !o.StartedAt.IsZero() && l.tx.Now().Sub(laterOf(o.StartedAt, f.state.TidyAt)) > pause &&
 			slices.ContainsFunc(l.tasks, func(j *work.Job) bool { return j.ID == o.JobID && !awaitedSince(j).IsZero() })
@@ -327,10 +357,57 @@ func (h *Hosting) fill(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *wor
 		for _, l := range open {
 			t.Known = append(t.Known, l.Name)
 		}
+		if err != nil {
+			return err
+		}
+		t.Lost, err = h.lost(tx, open)
 		return err
 	}
 	return nil
 }
+
+// lost returns the Units whose Instances have a Job and no Session.
+func (h *Hosting) lost(tx *store.Tx, open []store.Launch) ([]work.Unit, error) {
+	var lost []work.Unit
+	for _, l := range open {
+		i, silent, err := silentInstance(tx, l)
+		if err != nil {
+			return nil, err
+		}
+		if !silent {
+			continue
+		}
+		busy, err := hasOpenJob(tx, i)
+		if err != nil {
+			return nil, err
+		}
+		if busy {
+			lost = append(lost, work.Unit{Name: l.Name, Token: h.set.Token(l.ID)}) // used already: its environment stays as it was
+		}
+	}
+	return lost, nil
+}
+
+// silentInstance returns the Instance of a launch, and whether it was online and has no Session now.
+func silentInstance(tx *store.Tx, l store.Launch) (i store.Instance, silent bool, err error) {
+	if l.State != store.LaunchOnline && l.State != store.LaunchDraining {
+		return i, false, nil
+	}
+	i, err = tx.InstanceByName(l.OrganizationID, l.RunnerID, l.Name)
+	if fault.Is(err, fault.NotFound) {
+		return i, false, nil
+	}
+	return i, err == nil && !i.Connected, err
+}
+
+// hasOpenJob reports whether a Job may be under way at an Instance.
+func hasOpenJob(tx *store.Tx, i store.Instance) (bool, error) {
+	jobs, err := tx.BoundJobs(i.OrganizationID, i.ID)
+	return slices.ContainsFunc(jobs, underWay), err
+}
+
+// underWay reports whether the Instance of a bound Job may be at work on it.
+func underWay(j *work.Job) bool { return j.HasLease() || j.Status == work.Interrupted }
 
 // units names the processes that a Job is to start.
 func (h *Hosting) units(tx *store.Tx, j *work.Job, t *work.RunnerTask) error {
@@ -386,6 +463,12 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 		if !ok {
 			continue // an orphan of another life
 		}
+		if kind == work.StepTidy && l.State != store.LaunchStarting && l.State.Open() {
+			if err := takeLost(tx, j, l, u); err != nil {
+				return err
+			}
+			continue
+		}
 		if kind == work.StepTidy && l.State == store.LaunchStarting {
 			if begun, err := begunBefore(tx, j, l); err != nil {
 				return err
@@ -413,11 +496,86 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 	return nil
 }
 
-// missed adds the processes to what a tidy found that are awaited and that it did not find.
+// takeLost notes that the process of an Instance which was online has stopped. The next look ends the Instance. What is said of one that has
+// a Session was said too early or too late.
+func takeLost(tx *store.Tx, tidy *work.Job, l store.Launch, u work.UnitReport) error {
+	_, silent, err := silentInstance(tx, l)
+	if err != nil || u.State != work.UnitStopped || !silent {
+		return err
+	}
+	if reliable, err := reportsLost(tx, tidy); err != nil || !reliable {
+		return err
+	}
+	l.Stopped, l.EndedWhy = true, "its process stopped"
+	if u.Note != "" {
+		l.EndedWhy += ": " + u.Note
+	}
+	return tx.SaveLaunch(l)
+}
+
+// reportsLost reports whether the Instance that performs a tidy is of a version whose word about lost Instances can be relied on.
+func reportsLost(tx *store.Tx, tidy *work.Job) (bool, error) {
+	if tidy.Binding == nil {
+		return false, nil
+	}
+	i, err := tx.Instance(tidy.OrganizationID, tidy.Binding.InstanceID)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return i.Capability >= wire.ReportsLost, err
+}
+
+// endStopped ends an Instance whose process has stopped: what it worked on goes on as after any loss, at once. One that has a Session again
+// stays.
+func (h *Hosting) endStopped(ctx context.Context, stopped store.Launch) error {
+	return h.host.Update(ctx, func(tx *store.Tx, do Changes) error {
+		i, err := tx.InstanceByName(stopped.OrganizationID, stopped.RunnerID, stopped.Name)
+		if err != nil {
+			return err
+		}
+		if i, err = tx.InstanceForUpdate(i.OrganizationID, i.ID); err != nil {
+			return err
+		}
+		l, err := tx.Launch(stopped.OrganizationID, stopped.ID)
+		if err != nil || !l.State.Open() {
+			return err
+		}
+		if i.Connected {
+			l.Stopped, l.EndedWhy = false, ""
+			return tx.SaveLaunch(l)
+		}
+		jobs, err := tx.BoundJobs(i.OrganizationID, i.ID)
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			if err := loseJob(tx, do, j, l.EndedWhy); err != nil {
+				return err
+			}
+		}
+		l.State, l.EndedAt = store.LaunchEnded, tx.Now()
+		if err := tx.SaveLaunch(l); err != nil {
+			return err
+		}
+		return do.Offline(i)
+	})
+}
+
+// loseJob has a Job go on without its Instance, whose process has stopped.
+func loseJob(tx *store.Tx, do Changes, seen *work.Job, why string) error {
+	j, err := tx.JobForUpdate(seen.OrganizationID, seen.ID)
+	if err != nil || !underWay(j) {
+		return err
+	}
+	_, err = do.Move(j, work.LeaseLost{Attempt: j.Attempt, Reason: why, Gone: true})
+	return err
+}
+
+// missed adds the processes to what a tidy found that are awaited, or have lost their Session, and that it did not find.
 func missed(tx *store.Tx, tidy *work.Job, runnerID string, found []work.UnitReport) ([]work.UnitReport, error) {
 	open, err := tx.OpenLaunches(tidy.OrganizationID, runnerID)
 	for _, l := range open {
-		if l.State == store.LaunchStarting && !slices.ContainsFunc(found, func(u work.UnitReport) bool { return u.Name == l.Name }) {
+		if !slices.ContainsFunc(found, func(u work.UnitReport) bool { return u.Name == l.Name }) {
 			found = append(found, work.UnitReport{Name: l.Name, State: work.UnitStopped, Note: "it is not there any more"})
 		}
 	}

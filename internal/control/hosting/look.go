@@ -31,6 +31,7 @@ type look struct {
 	tasks   []*work.Job // Runner Jobs that are bound
 	own     []*work.Job // those of them in a Step that is the Server's own
 	retire  []retirement
+	stopped []store.Launch   // whose Instances were online and are to be ended
 	gone    []catalog.Runner // that were torn down
 	changed bool
 }
@@ -267,13 +268,16 @@ func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
 	}
 	gone := !o.here || o.instance.Offline
 	if gone && o.here {
-		works, err := l.works(o.instance)
+		busy, err := hasOpenJob(l.tx, o.instance)
 		if err != nil {
 			return err
 		}
-		gone = !works // else it may come back: a process may be at work that nobody hears
+		gone = !busy // else it may come back: a process may be at work that nobody hears
 	}
 	switch {
+	case o.Stopped && o.here:
+		l.stopped = append(l.stopped, o.Launch)
+		return nil
 	case gone && (o.State == store.LaunchDraining || o.instance.Leaving):
 		l.end(o, store.LaunchEnded, "its process ended")
 		return nil
@@ -304,12 +308,6 @@ func laterOf(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// works tells whether a Job may be under way at an Instance that is away.
-func (l *look) works(i store.Instance) (bool, error) {
-	jobs, err := l.tx.BoundJobs(l.org, i.ID)
-	return slices.ContainsFunc(jobs, func(j *work.Job) bool { return j.HasLease() || j.Status == work.Interrupted }), err
 }
 
 // strangers has Instances end whose launch was given up, or is over.

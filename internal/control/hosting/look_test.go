@@ -106,6 +106,7 @@ func (y *yard) Release(*store.Tx, string) (*work.ReleaseRef, error)  { return ni
 func (y *yard) Deletable(*store.Tx, catalog.Runner) error            { return nil }
 func (y *yard) Delete(context.Context, catalog.Runner, string) error { return nil }
 func (y *yard) Move(j *work.Job, _ work.Event) (*work.Job, error)    { return j, nil }
+func (y *yard) Offline(store.Instance) error                         { return nil }
 func (y *yard) Say(*work.Job, int, []string) error                   { return nil }
 func (y *yard) Identity(*store.Tx, string, *catalog.Hosting) (*catalog.CloudIdentitySpec, []work.InputValue, error) {
 	return nil, nil, nil

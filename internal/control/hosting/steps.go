@@ -234,8 +234,8 @@ func (p *step) others() error {
 		if j.ID == p.job.ID {
 			continue
 		}
-		p.busy = true // or the next look says otherwise
-		if j.Status != work.Queued {
+		p.busy = true                                         // or the next look says otherwise
+		if j.Status != work.Queued || j.Action == work.Tidy { // which finds out whether the Jobs that are waited for can still end
 			continue
 		}
 		if j, err = p.tx.JobForUpdate(j.OrganizationID, j.ID); err != nil {
@@ -299,7 +299,7 @@ func (p *step) drain() error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(jobs, func(j *work.Job) bool { return j.HasLease() || j.Status == work.Interrupted }) {
+		if slices.ContainsFunc(jobs, underWay) {
 			return nil
 		}
 	}

@@ -27,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"remove leaves nothing":        removeLeavesNothing,
 		"other runners are left alone": others,
 		"an old tidy":                  oldTidy,
+		"one that was lost":            lost,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,6 +196,22 @@ func oldTidy(t *testing.T, b *Bench) {
 	tidy.Asked = asked.Add(2 * time.Second)
 	b.perform(t, work.Tidy, work.StepTidy, tidy)
 	b.wantProcesses(t, known)
+}
+
+// lost has a process end that the Server misses: a tidy says that it stopped, or does not list it any more, and starts none for it.
+func lost(t *testing.T, b *Bench) {
+	names := []string{launcher.UnitName("cloud", time.Now()), launcher.UnitName("cloud", time.Now())}
+	task := b.Task("owner-a", "cloud", names...)
+	b.sweep(t, task)
+	b.ensure(t, task)
+	b.End(t, names[0])
+	tidy := b.Task("owner-a", "cloud")
+	tidy.Asked, tidy.Known = time.Now().Add(time.Second), names
+	tidy.Lost = []work.Unit{{Name: names[0], Token: "token-of-" + names[0]}}
+	for range 2 {
+		wantLive(t, b.perform(t, work.Tidy, work.StepTidy, tidy), names[1])
+		b.wantProcesses(t, names[1])
+	}
 }
 
 // brokenOff has each call of the backend fail once, in an Ensure and in the Remove behind it; doing it again finishes it.

@@ -10,6 +10,7 @@ import (
 	osuser "os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -241,7 +242,7 @@ func (l *Launcher) fits(task *work.RunnerTask) error {
 	if !runnerForm.MatchString(task.RunnerID) || task.Owner == "" || !filepath.IsAbs(l.host.Dir) {
 		return fault.New(fault.Invalid, "launcher_task", "the task does not say for which Runner it is")
 	}
-	for _, u := range task.Units {
+	for _, u := range slices.Concat(task.Units, task.Lost) {
 		if !unitForm.MatchString(u.Name) || u.Name == lockFile {
 			return fault.New(fault.Invalid, "launcher_task", "%.100q can be no name of a process", u.Name)
 		}

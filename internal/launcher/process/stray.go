@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"legwork/internal/launcher"
 	"legwork/internal/process"
+	"legwork/internal/work"
 )
 
 // workVariable is the setting in which a process is told its working directory: nothing else on this host has the same.
@@ -53,11 +55,11 @@ func processOf(dir string) (process.Identity, error) {
 	return process.Identity{}, nil
 }
 
-// dropStrays ends strays and takes their folders away. It gives the other units.
-func (l *Launcher) dropStrays(ctx context.Context, units []*unit) (others []*unit, err error) {
+// dropStrays ends strays and takes their folders away, except those that hold work of an open Job. It gives the other units.
+func (l *Launcher) dropStrays(ctx context.Context, task *work.RunnerTask, units []*unit) (others []*unit, err error) {
 	var strays []*unit
 	for _, u := range units {
-		if u.stray {
+		if u.stray && (!u.unreported() || launcher.Forgotten(task, u.Unit)) {
 			strays = append(strays, u)
 		} else {
 			others = append(others, u)

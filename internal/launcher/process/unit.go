@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 	"legwork/internal/process"
 	"legwork/internal/work"
 )
@@ -54,6 +55,7 @@ type unit struct {
 	Let     bool      `json:"let"`
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"` // when that was seen
+	Resumes int       `json:"resumes,omitempty"`
 
 	dir   string
 	stray bool // its record tells nothing
@@ -152,6 +154,10 @@ func (u *unit) report() work.UnitReport {
 	if u.Process.Alive() {
 		return r
 	}
+	if u.busy() {
+		r.Note = "its process ended, and a command that it had started still runs"
+		return r
+	}
 	r.State, r.Note = work.UnitStopped, "it ended"
 	if u.Process.Pid == 0 {
 		r.ID, r.Note = "", "it was never started"
@@ -212,13 +218,16 @@ func (l *Launcher) tidy(ctx context.Context, task *work.RunnerTask) error {
 	if err != nil {
 		return err
 	}
-	if units, err = l.dropStrays(ctx, units); err != nil {
+	if units, err = l.dropStrays(ctx, task, units); err != nil {
 		return err
 	}
 	var ended []*unit
 	for _, u := range units {
 		if err := cutLog(filepath.Join(u.dir, logFile)); err != nil {
 			return err
+		}
+		if u.unreported() && !launcher.Forgotten(task, u.Unit) {
+			continue
 		}
 		if !u.Let && u.forgotten() {
 			if err := l.remove(u.dir); err != nil {
@@ -265,6 +274,12 @@ func (u *unit) startRecords() []string {
 		return nil
 	}
 	return records
+}
+
+// unreported reports whether the folder holds the journal of a Job: of work whose result the Server does not have yet.
+func (u *unit) unreported() bool {
+	journals, err := filepath.Glob(filepath.Join(globbed(u.dir), workFolder, "jobs", "*", "journal"))
+	return err == nil && len(journals) > 0
 }
 
 // globbed has a path stand for itself in a pattern.

@@ -5,7 +5,7 @@
 //
 //	{
 //	  "version": 1,                      of this form
-//	  "action": "ensure",                as the argument: describe, ensure, list, stop or remove
+//	  "action": "ensure",                as the argument: describe, ensure, list, resume, stop or remove
 //	  "owner": "9b1c…",                  the installation of Legwork
 //	  "organization_id": "…", "runner_id": "…", "runner": "cloud-eu",
 //	  "server_url": "https://legwork.example.com",
@@ -14,7 +14,7 @@
 //	  "region": "eu-1",                  hosting.region, if any
 //	  "size": {"name": "small", "milli_cpu": 500, "memory_mib": 1024},
 //	  "tags": {"legwork-owner": "…", "legwork-runner-id": "…", …},
-//	  "units": [                         of ensure: the processes that shall be there
+//	  "units": [                         of ensure: the processes that shall be there; of resume: those that were lost
 //	    {"name": "cloud-eu-1f2e3d4c", "environment": {"LEGWORK_SERVER__URL": "…", …}}
 //	  ],
 //	  "names": ["cloud-eu-1f2e3d4c"]     of stop: the processes that shall not
@@ -25,7 +25,10 @@
 //   - ensure has there be exactly one process of each unit, with its environment and the tags, that runs `legwork runner start`. Without
 //     units it makes what they share, if anything. It leaves other processes alone, and does not start one again that ended. It prints
 //     {"units": [{"name": "…", "id": "…", "state": "starting", "note": "…"}]}: each of the units, starting, running or stopped.
-//   - list prints all processes with the tags legwork-owner and legwork-runner-id of this Runner, in the same form.
+//   - list prints all processes with the tags legwork-owner and legwork-runner-id of this Runner, in the same form. One is stopped when
+//     nothing of it runs any more, no command that it had started either.
+//   - resume starts each of the units again whose process ended and whose folder survives, in that folder: it reports what it had finished. It
+//     prints those of the units that it knows, in the same form. A script whose processes keep no folder prints {"units": []}.
 //   - stop ends the named ones, and takes it as done when one is not there. It prints nothing.
 //   - remove ends all processes with those two tags, and deletes all that ensure made. It prints nothing.
 //
@@ -167,6 +170,16 @@ func (l *Launcher) Ensure(ctx context.Context, task *work.RunnerTask) ([]work.Un
 // List has the script list what is there.
 func (l *Launcher) List(ctx context.Context, task *work.RunnerTask) ([]work.UnitReport, error) {
 	a, err := l.run(ctx, task, l.request(task, "list"))
+	return a.Units, err
+}
+
+// Resume has the script start lost processes again in their folders. It implements launcher.Resumer.
+func (l *Launcher) Resume(ctx context.Context, task *work.RunnerTask) ([]work.UnitReport, error) {
+	r := l.request(task, "resume")
+	for _, u := range task.Lost {
+		r.Units = append(r.Units, unit{u.Name, launcher.Environment(task, u)})
+	}
+	a, err := l.run(ctx, task, r)
 	return a.Units, err
 }
 
