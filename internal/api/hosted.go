@@ -53,6 +53,7 @@ type Launch struct {
 	EndedWhy   string    `json:"ended_why,omitempty"`
 	Stopped    bool      `json:"stopped,omitempty" doc:"Its process is known to be gone."`
 	CreatedAt  time.Time `json:"created_at"`
+	StartedAt  time.Time `json:"started_at" doc:"When its launcher began to start it; created_at until then."`
 	OnlineAt   time.Time `json:"online_at,omitzero"`
 	IdleFrom   time.Time `json:"idle_from,omitzero" doc:"Since when no Job holds a place of it."`
 	DrainingAt time.Time `json:"draining_at,omitzero"`
@@ -62,7 +63,7 @@ type Launch struct {
 func launchOf(l control.Launch) Launch {
 	return Launch{
 		ID: l.ID, RunnerID: l.RunnerID, Name: l.Name, State: string(l.State), Launcher: l.Launcher, ExternalID: l.ExternalID, Version: l.Version,
-		JobID: l.JobID, Why: l.Why, EndedWhy: l.EndedWhy, Stopped: l.Stopped, CreatedAt: l.CreatedAt, OnlineAt: l.OnlineAt, IdleFrom: l.IdleFrom,
+		JobID: l.JobID, Why: l.Why, EndedWhy: l.EndedWhy, Stopped: l.Stopped, CreatedAt: l.CreatedAt, StartedAt: l.Began(), OnlineAt: l.OnlineAt, IdleFrom: l.IdleFrom,
 		DrainingAt: l.DrainingAt, EndedAt: l.EndedAt,
 	}
 }

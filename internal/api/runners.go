@@ -48,7 +48,7 @@ func instanceOf(i control.InstanceView) Instance {
 type RunnerView struct {
 	catalog.Runner
 	Health   string   `json:"health" enum:"healthy,degraded,offline" doc:"degraded: a persistent Instance is missing."`
-	Status   string   `json:"status" enum:"ONLINE,DRAINING,OFFLINE" doc:"ONLINE: it takes Jobs. DRAINING: it is there and takes no new Jobs."`
+	Status   string   `json:"status" enum:"ONLINE,DRAINING,OFFLINE,SCALED_TO_ZERO" doc:"ONLINE: it takes Jobs. DRAINING: it is there and takes no new Jobs. SCALED_TO_ZERO: it is hosted and has no Instance, because no Job needs one."`
 	Reason   string   `json:"reason" doc:"A sentence for health and status."`
 	Warnings []string `json:"warnings" nullable:"false" doc:"Sentences; nothing that they tell of keeps Jobs from running."`
 	Draining bool     `json:"draining" doc:"Instances that connect from now on drain, too, until the Runner is resumed."`

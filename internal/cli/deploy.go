@@ -202,12 +202,12 @@ func launchTable(launches []api.Launch, now time.Time) *table {
 	for _, l := range launches {
 		online, lasted := "-", "-"
 		if !l.OnlineAt.IsZero() {
-			online = took(l.OnlineAt.Sub(l.CreatedAt))
+			online = took(l.OnlineAt.Sub(l.StartedAt))
 		}
 		if !l.EndedAt.IsZero() {
-			lasted = took(l.EndedAt.Sub(l.CreatedAt))
+			lasted = took(l.EndedAt.Sub(l.StartedAt))
 		}
-		t.add(l.Name, l.State, since(l.CreatedAt, now), online, lasted, orDash(l.Version), l.Why, orDash(l.EndedWhy))
+		t.add(l.Name, l.State, since(l.StartedAt, now), online, lasted, orDash(l.Version), l.Why, orDash(l.EndedWhy))
 	}
 	return t
 }

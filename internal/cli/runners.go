@@ -139,11 +139,6 @@ type shownRunner struct {
 	Instances []api.Instance `json:"instances"`
 }
 
-// atZero tells whether nobody is there because no Job wants anybody, as is meant of a hosted Runner.
-func (r shownRunner) atZero() bool {
-	return r.Hosting != nil && r.Present == 0 && r.Hosting.Min == 0 && r.Hosting.Warm == 0 && r.Status == string(work.StatusOffline)
-}
-
 // connectionLost returns when the last connection of a runner was lost whose instances still count as online; zero while one is connected.
 func (r shownRunner) connectionLost() (at time.Time) {
 	for _, i := range r.Instances {
@@ -172,8 +167,8 @@ func (r shownRunner) stateWord() string {
 		return "disabled"
 	case r.Health == string(work.RunnerDegraded):
 		return strings.ToLower(r.Status) + ", degraded"
-	case r.atZero():
-		return "at zero"
+	case r.Status == string(work.StatusScaledToZero):
+		return "scaled to zero"
 	}
 	return strings.ToLower(r.Status)
 }
@@ -266,7 +261,7 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 	t.add("id", r.ID)
 	t.add("organization_id", r.OrganizationID)
 	t.add("state", r.state(now))
-	if !r.atZero() {
+	if r.Status != string(work.StatusScaledToZero) {
 		t.add("health", r.Health)
 		t.add("reason", r.Reason)
 	}

@@ -68,6 +68,7 @@ func (c *Control) viewsOf(tx *store.Tx, org string, runners []catalog.Runner) ([
 		state := states[r.ID]
 		v := RunnerView{Runner: r, Draining: state.Draining, HostOS: hostOS(r, state), Instances: of[r.ID]}
 		v.Condition = work.Fleet{OS: v.HostOS, Lifetime: r.Lifetime, Disabled: r.IsDisabled, Draining: state.Draining,
+			AtRest:    r.Hosting != nil && c.hosting.AtRest(r.ID),
 			Instances: presences(v.Instances)}.Condition(tx.Now())
 		views[i] = v
 	}

@@ -117,7 +117,9 @@ func (h queueHost) Instance(id string) *queue.Instance {
 
 func (h queueHost) Order() uint64 { return h.c.order.Load() }
 
-func (h queueHost) Hosted(runnerID string) (work.Wait, bool) { return h.c.hosting.Reason(runnerID) }
+func (h queueHost) Hosted(runnerID string, engine catalog.Engine) (work.Wait, bool) {
+	return h.c.hosting.Reason(runnerID, engine)
+}
 
 func (h queueHost) Upstream(ctx context.Context, job queue.Ref) (path string, over bool, err error) {
 	path, err = h.c.missingUpstream(ctx, job.OrganizationID, job.JobID)

@@ -17,7 +17,7 @@ import (
 const (
 	// updateEngine is what an Instance says it has when it can go on as another release.
 	updateEngine catalog.Engine = "update"
-	upToDate         = "runner_up_to_date"
+	upToDate                    = "runner_up_to_date"
 )
 
 // updateLane is what the updates of a self-hosted Runner hold one after the other: the rest of its Instances stay online.

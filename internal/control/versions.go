@@ -68,6 +68,7 @@ type standings struct {
 	newest    newest
 	runners   []catalog.Runner
 	instances map[string][]store.Instance // by Runner
+	hosting   map[string]store.HostingState
 	updates   map[string]*work.Job        // by lane
 	manifests map[string]release.Manifest // that were read
 }
@@ -92,7 +93,16 @@ func standingsOf(tx *store.Tx, org string, only []string) (s *standings, err err
 	for _, i := range all {
 		s.instances[i.RunnerID] = append(s.instances[i.RunnerID], i)
 	}
-	if err == nil {
+	if err != nil {
+		return nil, err
+	}
+	var hosted []string
+	for _, r := range s.runners {
+		if r.Hosting != nil {
+			hosted = append(hosted, r.ID)
+		}
+	}
+	if s.hosting, err = tx.HostingAmong(org, hosted); err == nil {
 		s.updates, err = tx.OpenUpdates(org)
 	}
 	return s, err
@@ -101,16 +111,30 @@ func standingsOf(tx *store.Tx, org string, only []string) (s *standings, err err
 // of tells how a Runner stands.
 func (s *standings) of(tx *store.Tx, r catalog.Runner) (v RunnerVersion, err error) {
 	instances := s.instances[r.ID]
+	if r.Hosting != nil {
+		v.Version, v.Newest = hostedVersion(s.hosting[r.ID], instances), s.newest[release.Stable]
+		v.To, v.Updating = hostedTo(v.Newest, v.Version), s.updates["runner:"+r.ID]
+		v.Outdated = v.To != ""
+		return v, nil
+	}
 	v.Version = sole(instances)
 	v.Newest = s.newest.follows(v.Version)
 	v.Outdated = release.Newer(v.Newest, v.Version) && !r.ServerOwned
-	if r.Hosting != nil {
-		v.To, v.Updating = hostedTo(s.newest[release.Stable], v.Version), s.updates["runner:"+r.ID]
-		return v, nil
-	}
 	v.Consent, v.Updating = leastConsent(instances), s.updates[updateLane(r.ID)]
 	v.To, v.Held, err = s.published.way(tx, instances, s.manifests)
 	return v, err
+}
+
+// hostedVersion returns the version that stands for a hosted Runner: the release that its Instances are to be of. Where no release was chosen,
+// it is the version of those that are online, or of the last that was seen. Instances of the release before end by themselves and do not count.
+func hostedVersion(state store.HostingState, instances []store.Instance) string {
+	if state.Version != "" {
+		return state.Version
+	}
+	if slices.ContainsFunc(instances, func(i store.Instance) bool { return i.Connected }) || len(instances) == 0 {
+		return sole(instances)
+	}
+	return slices.MaxFunc(instances, func(a, b store.Instance) int { return a.LastSeen.Compare(b.LastSeen) }).Version
 }
 
 // leastConsent gives the least of the consents of Instances that are online, of all that are known if none is. One that cannot be updated

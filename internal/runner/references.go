@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/launcher"
 	"legwork/internal/reference"
 	"legwork/internal/work"
 )
@@ -31,12 +33,13 @@ func (r *Runner) rules() reference.Rules {
 }
 
 // referenced gives the Spec of a Step with what its references stand for. The values are in this process's memory alone, and are masked as
-// those of sensitive Inputs are. A Step whose command was begun by an earlier process goes on without those that cannot be had now.
+// those of sensitive Inputs are. A Step whose command was begun by an earlier process goes on without those that cannot be had now, and so does a
+// cleanup of hosted processes.
 func (r *Runner) referenced(ctx context.Context, st *step, spec *work.Spec) (*work.Spec, error) {
 	if !slices.ContainsFunc(spec.Inputs, func(in work.InputValue) bool { return in.Reference }) {
 		return spec, nil
 	}
-	begun := st.resumed && len(st.files()) > 0
+	begun := st.resumed && len(st.files()) > 0 || spec.Action == work.Tidy // which ends what is left, whatever a new process would be told
 	filled := *spec
 	filled.Inputs = nil
 	known := map[string]string{}
@@ -64,7 +67,7 @@ func (r *Runner) referenced(ctx context.Context, st *step, spec *work.Spec) (*wo
 func (r *Runner) follow(ctx context.Context, known map[string]string, in work.InputValue) ([]byte, error) {
 	var text string
 	if err := json.Unmarshal(in.Value, &text); err != nil {
-		return nil, fault.New(fault.Invalid, "reference_invalid", "the reference of %.100q is no text", in.Name)
+		return nil, fault.New(fault.Invalid, "reference_invalid", "%s: the reference is not a text", inputLabel(in.Name))
 	}
 	value, ok := known[text]
 	if !ok {
@@ -75,11 +78,19 @@ func (r *Runner) follow(ctx context.Context, known map[string]string, in work.In
 			if hint == "" {
 				hint = "look at it on the Runner's host, as the Runner's user"
 			}
-			return nil, fault.New(f.Kind, f.Code, "the Secret for %.100q: %s", in.Name, f.Message).WithHint("%s", hint)
+			return nil, fault.New(f.Kind, f.Code, "%s: %s", inputLabel(in.Name), f.Message).WithHint("%s", hint)
 		}
 		known[text] = value
 	}
 	return json.Marshal(value)
+}
+
+// inputLabel names an Input in the terms of whoever declared it.
+func inputLabel(name string) string {
+	if variable, ok := strings.CutPrefix(name, launcher.UnitEnv); ok {
+		return fmt.Sprintf("hosting.environment[%.100s]", variable)
+	}
+	return fmt.Sprintf("the value of %.100q", name)
 }
 
 // listSecrets tells where Secrets can be had on this host: references, never values.

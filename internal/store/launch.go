@@ -50,6 +50,15 @@ type Launch struct {
 	Stopped        bool        `json:"stopped,omitempty"` // its process is known to be gone
 }
 
+// Began returns when the launcher began to start the process: how long nobody was there to start it does not count. It is the time of the
+// entry where that is not known.
+func (l Launch) Began() time.Time {
+	if l.StartedAt.IsZero() || !l.OnlineAt.IsZero() && l.StartedAt.After(l.OnlineAt) {
+		return l.CreatedAt
+	}
+	return l.StartedAt
+}
+
 // HostingState is how the hosting of a Runner stands, beside what is declared of it.
 type HostingState struct {
 	DeployedAt    time.Time `json:"deployed_at,omitzero"`     // zero: the next launch is a deploy
@@ -67,6 +76,8 @@ type HostingState struct {
 	TidyDue       bool      `json:"tidy_due,omitempty"`       // a process may be left that nobody needs
 	Torn          bool      `json:"torn,omitempty"`           // a removal broke off: nothing is launched until somebody deploys it again
 	Engines       []string  `json:"engines,omitempty"`        // that the last Instance had which came online
+	EnginesAt     time.Time `json:"engines_at,omitzero"`      // when that was
+	EnginesOf     string    `json:"engines_of,omitempty"`     // what it was launched as: with another image the engines may be others
 }
 
 // LockHosting makes Updates that decide on the hosted Runners of an Organization run one after the other.

@@ -60,8 +60,8 @@ func yesNo(yes bool) string {
 }
 
 func instancesOf(r runnerView) string {
-	if len(r.Instances) == 0 && r.Hosting != nil {
-		return "none there"
+	if r.Hosting != nil { // those that ended are none of it any more
+		return counted(r.online(), "Instance")
 	}
 	if len(r.Instances) == 0 {
 		return "never connected"
@@ -71,8 +71,11 @@ func instancesOf(r runnerView) string {
 
 // fleetText says in a line how a Runner is.
 func fleetText(r runnerView) string {
-	if r.Reason != "" && r.Health != work.RunnerHealthy {
+	if r.Reason != "" && (r.Health != work.RunnerHealthy || r.Status == work.StatusScaledToZero) {
 		return sentence(r.Reason)
+	}
+	if r.Hosting != nil {
+		return counted(r.online(), "Instance") + " there"
 	}
 	return number(r.online()) + " of " + counted(len(r.Instances), "Instance") + " there"
 }

@@ -52,7 +52,7 @@ func lived(l control.Launch) string {
 	if l.State.Open() || l.EndedAt.IsZero() {
 		return ""
 	}
-	return exactly(l.EndedAt.Sub(l.CreatedAt))
+	return exactly(l.EndedAt.Sub(l.Began()))
 }
 
 // cameOnline says how long a launch took until it was online, "" when it never was.
@@ -60,7 +60,7 @@ func cameOnline(l control.Launch) string {
 	if l.OnlineAt.IsZero() {
 		return ""
 	}
-	return "online after " + exactly(l.OnlineAt.Sub(l.CreatedAt))
+	return "online after " + exactly(l.OnlineAt.Sub(l.Began()))
 }
 
 // scaleText says in a few words what a hosted Runner is about to have: "2 starting, 3 wanted".
@@ -76,20 +76,10 @@ func scaleText(d control.Demand) string {
 	return ""
 }
 
-// statusMood is how a Runner's status is shown. A hosted one that has nothing to do is away because all is well.
+// statusMood is how a Runner's status is shown.
 func (r runnerView) statusMood() mood {
-	if r.Hosting != nil && r.Status == work.StatusOffline && r.demand != nil {
-		switch {
-		case r.demand.Starting > 0:
-			return mood{"STARTING", "spin", "busy"}
-		case r.demand.Desired == 0:
-			return mood{"OFFLINE", "dashed", "calm"}
-		}
+	if r.Status == work.StatusOffline && r.demand != nil && r.demand.Starting > 0 {
+		return mood{"STARTING", "spin", "busy"}
 	}
 	return known(runnerMoods, r.Status)
-}
-
-// atZero tells whether a hosted Runner is away because there is nothing to do.
-func (r runnerView) atZero() bool {
-	return r.Hosting != nil && r.Status == work.StatusOffline && r.demand != nil && r.demand.Starting == 0 && r.demand.Desired == 0
 }

@@ -43,7 +43,7 @@ type runnersView struct {
 	outdated outdatedRunners
 }
 
-var runnerTabs = []work.RunnerStatus{work.StatusOnline, work.StatusOffline, work.StatusDraining}
+var runnerTabs = []work.RunnerStatus{work.StatusOnline, work.StatusOffline, work.StatusDraining, work.StatusScaledToZero}
 
 const (
 	mostActive   = 50
@@ -126,7 +126,7 @@ func (p *runnersView) narrow(fleet []runnerView) {
 	}
 	p.tabs = []tab{{title: "All", path: p.with("state", ""), count: found, on: wanted == ""}}
 	for _, s := range runnerTabs {
-		p.tabs = append(p.tabs, tab{title: string(s), path: p.with("state", strings.ToLower(string(s))), count: counts[s], on: wanted == s})
+		p.tabs = append(p.tabs, tab{title: known(runnerMoods, s).word, path: p.with("state", strings.ToLower(string(s))), count: counts[s], on: wanted == s})
 	}
 	p.leaf(fits)
 }

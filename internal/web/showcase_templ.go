@@ -177,7 +177,7 @@ func showcase(v *visit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, s := range []work.RunnerStatus{work.StatusOnline, work.StatusDraining, work.StatusOffline} {
+			for _, s := range []work.RunnerStatus{work.StatusOnline, work.StatusDraining, work.StatusOffline, work.StatusScaledToZero} {
 				templ_7745c5c3_Err = badge(known(runnerMoods, s)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

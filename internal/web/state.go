@@ -37,6 +37,8 @@ var runnerMoods = map[work.RunnerStatus]mood{
 	work.StatusOnline:   {"ONLINE", "dot", "good"},
 	work.StatusDraining: {"DRAINING", "half", "warn"},
 	work.StatusOffline:  {"OFFLINE", "cross", "bad"},
+
+	work.StatusScaledToZero: {"Scaled to zero", "dashed", "calm"},
 }
 
 // known gives how a state is shown, also one that this page does not know yet.

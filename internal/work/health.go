@@ -81,6 +81,7 @@ type Fleet struct {
 	Lifetime  catalog.Lifetime
 	Disabled  bool
 	Draining  bool // the Runner itself, so that Instances that come later drain, too
+	AtRest    bool // it is hosted: no Instance is wanted, and none starts
 	Instances []Presence
 }
 
@@ -102,6 +103,8 @@ const (
 	StatusOnline   RunnerStatus = "ONLINE"   // it takes Jobs
 	StatusDraining RunnerStatus = "DRAINING" // it is there and takes no new Jobs
 	StatusOffline  RunnerStatus = "OFFLINE"  // nobody is there
+	// StatusScaledToZero is that of a healthy hosted Runner without an Instance: no Job needs one.
+	StatusScaledToZero RunnerStatus = "SCALED_TO_ZERO"
 )
 
 // Condition is how a Runner is.
@@ -124,6 +127,9 @@ func (f Fleet) Condition(now time.Time) Condition {
 		case InstanceOffline:
 			missing = append(missing, p)
 		}
+	}
+	if f.AtRest && len(there) == 0 && !f.Disabled && !f.Draining {
+		return Condition{Health: RunnerHealthy, Status: StatusScaledToZero, Reason: "an Instance starts when a Job waits"}
 	}
 	slices.SortFunc(missing, func(a, b Presence) int { return a.LastSeen.Compare(b.LastSeen) })
 	c := Condition{Warnings: f.warnings(there)}

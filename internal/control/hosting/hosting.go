@@ -27,6 +27,7 @@ const (
 	lookPause  = 50 * time.Millisecond // between two looks, whatever happens
 	readEvery  = 30 * time.Second      // how often it is looked for hosted Runners without a hint
 	tidyEvery  = 10 * time.Minute      // how often orphans are looked for
+	tidyBusy   = time.Minute           // between two cleanups while Jobs wait, or Instances start, which a cleanup holds up
 	tidyAfter  = 24 * time.Hour        // since the last launch: then no more
 	leaveEvery = 15 * time.Second      // how often an Instance is told to end
 	leaveTime  = 5 * time.Minute       // that one without Jobs has to end
@@ -110,6 +111,7 @@ type Hosting struct {
 	pruned  time.Time
 	renewed map[string]time.Time // when it was last looked for a newer release, by Organization
 	demand  map[string]scaleView // by Runner, of the last look
+	engines map[string]engineSet // by Runner, of the last look
 }
 
 // scaleView is what the last look decided of a Runner.
@@ -130,7 +132,7 @@ func New(host Host, st *store.Store, log *slog.Logger, set Settings) *Hosting {
 		set.Token = func(string) string { return "" }
 	}
 	return &Hosting{host: host, store: st, log: log, set: set, kick: make(chan struct{}, 1), wanted: make(chan struct{}),
-		orgs: map[string]bool{}, hosted: map[string]bool{}, notes: map[string]note{}, told: map[string]time.Time{}, demand: map[string]scaleView{}, renewed: map[string]time.Time{}}
+		orgs: map[string]bool{}, hosted: map[string]bool{}, notes: map[string]note{}, told: map[string]time.Time{}, demand: map[string]scaleView{}, engines: map[string]engineSet{}, renewed: map[string]time.Time{}}
 }
 
 // Poke has it look again. Where there are no hosted Runners it does nothing.
@@ -161,10 +163,13 @@ func (h *Hosting) wake() {
 // LauncherWanted is closed once there is a hosted Runner that the Server itself has to launch.
 func (h *Hosting) LauncherWanted() <-chan struct{} { return h.wanted }
 
-// Reason says why Jobs wait for an Instance of a Runner, where that is for hosting to say.
-func (h *Hosting) Reason(runnerID string) (work.Wait, bool) {
+// Reason says why Jobs that need an engine wait for an Instance of a Runner, where that is for hosting to say.
+func (h *Hosting) Reason(runnerID string, engine catalog.Engine) (work.Wait, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if known := h.engines[runnerID]; known.lacks(string(engine)) {
+		return work.Wait{Code: work.WaitEngineMissing, Text: known.missing(engine)}, true
+	}
 	n, ok := h.notes[runnerID]
 	return work.Wait{Code: n.code, Text: n.text}, ok && n.text != ""
 }
@@ -175,6 +180,13 @@ func (h *Hosting) Wanted(runnerID string) (desired, starting int) {
 	defer h.mu.Unlock()
 	d := h.demand[runnerID]
 	return d.desired, d.starting
+}
+
+// AtRest reports whether no Instance of a hosted Runner is wanted and none starts, as the last look saw it, and nothing went wrong.
+func (h *Hosting) AtRest(runnerID string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.demand[runnerID] == scaleView{} && h.notes[runnerID].text == ""
 }
 
 // Run looks after the hosted Runners until ctx ends.
@@ -276,6 +288,7 @@ func (h *Hosting) runners(ctx context.Context) (map[string]bool, error) {
 		if !hosted[id] {
 			delete(h.notes, id)
 			delete(h.demand, id)
+			delete(h.engines, id)
 		}
 	}
 	return orgs, nil

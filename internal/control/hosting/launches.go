@@ -111,13 +111,17 @@ func (h *Hosting) stands(tx *store.Tx, s *store.HostingState) error {
 	return nil
 }
 
-// tidy queues the Job that looks for orphans, when that is due. While Instances start nobody looks, unless one of them should be online: the
-// same Job tells whether its process is still there.
+// tidy queues the Job that looks for orphans, when that is due. An Instance that ended makes it due, since its launcher
+// keeps a container and a volume of it until then. While Jobs wait or Instances start it is done less often, unless one of them should be
+// online: the same Job tells whether its process is still there.
 func (l *look) tidy(f *fleet) error {
 	now := l.tx.Now()
-	due := f.state.TidyDue || now.Sub(f.state.LaunchedAt) < tidyAfter && now.Sub(laterOf(f.state.TidyAt, f.state.LaunchedAt)) > tidyEvery
 	starting := slices.ContainsFunc(f.open, func(o *launch) bool { return o.State == store.LaunchStarting })
-	due = due && !starting && (len(f.waiting) == 0 || now.Sub(f.state.TidyAt) >= tidyEvery)
+	quiet := !starting && len(f.waiting) == 0
+	due := f.state.TidyDue && (quiet || now.Sub(f.state.TidyAt) >= tidyBusy)
+	if now.Sub(f.state.LaunchedAt) < tidyAfter && now.Sub(laterOf(f.state.TidyAt, f.state.LaunchedAt)) > tidyEvery {
+		due = due || !starting
+	}
 	late, silent := l.late(f), l.silent(f)
 	if !due && !late && !silent || f.tidying || f.state.RemoveJob != "" && !(silent && l.draining(f)) {
 		return nil
@@ -153,7 +157,7 @@ const silentAfter = 3 * time.Second
 func (l *look) silent(f *fleet) bool {
 	now := l.tx.Now()
 	return slices.ContainsFunc(f.open, func(o *launch) bool {
-		if o.State == store.LaunchStarting || !o.here || o.instance.Connected || o.instance.Leaving || o.Stopped {
+		if o.State != store.LaunchOnline && o.State != store.LaunchDraining || !o.here || o.instance.Connected || o.Stopped {
 			return false
 		}
 		due := o.instance.LastSeen.Add(silentAfter)
@@ -343,14 +347,12 @@ func (h *Hosting) fill(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *wor
 	if t.Identity, keys, err = h.host.Identity(tx, j.OrganizationID, &hosting); err != nil {
 		return err
 	}
-	variables, err := environment(hosting.Environment)
-	if err != nil {
-		return err
-	}
-	spec.Inputs, spec.Task = append(append(spec.Inputs, keys...), variables...), t
+	spec.Inputs, spec.Task = append(spec.Inputs, keys...), t
 	switch j.Action {
 	case work.Deploy, work.Launch:
-		return h.units(tx, j, t)
+		if err := h.units(tx, j, t); err != nil {
+			return err
+		}
 	case work.Tidy:
 		t.Asked = j.CreatedAt
 		open, err := tx.OpenLaunches(j.OrganizationID, r.ID)
@@ -360,10 +362,16 @@ func (h *Hosting) fill(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *wor
 		if err != nil {
 			return err
 		}
-		t.Lost, err = h.lost(tx, open)
-		return err
+		if t.Lost, err = h.lost(tx, open); err != nil {
+			return err
+		}
 	}
-	return nil
+	if j.Action == work.Remove || j.Action == work.Tidy && len(t.Lost) == 0 { // nothing is started, so that nothing needs the environment
+		return nil
+	}
+	variables, err := environment(hosting.Environment)
+	spec.Inputs = append(spec.Inputs, variables...)
+	return err
 }
 
 // lost returns the Units whose Instances have a Job and no Session.

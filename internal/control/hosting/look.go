@@ -21,6 +21,7 @@ type look struct {
 	h       *Hosting
 	org     string
 	tx      *store.Tx
+	now     time.Time
 	do      Changes
 	waiting []Waiter
 	renews  bool     // it is looked for a newer release
@@ -69,6 +70,7 @@ type retirement struct {
 }
 
 func (l *look) decide() error {
+	l.now = l.tx.Now()
 	if err := l.tx.LockHosting(l.org); err != nil {
 		return err
 	}
@@ -264,7 +266,8 @@ func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
 		o.State, o.OnlineAt, o.IdleFrom = store.LaunchOnline, now, now
 		o.Version = cmp.Or(o.Version, o.instance.Version) // of the program that launches, where no release was asked for
 		f.state.Failures, f.state.Failure, f.state.FailedAt = 0, "", time.Time{}
-		f.state.Engines = slices.Sorted(maps.Keys(o.instance.Engines))
+		f.state.Engines, f.state.EnginesAt = slices.Sorted(maps.Keys(o.instance.Engines)), now
+		f.state.EnginesOf = f.launchedAs()
 	}
 	gone := !o.here || o.instance.Offline
 	if gone && o.here {
@@ -280,6 +283,7 @@ func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
 		return nil
 	case gone && (o.State == store.LaunchDraining || o.instance.Leaving):
 		l.end(o, store.LaunchEnded, "its process ended")
+		f.state.TidyDue = true // what its launcher kept of it goes now
 		return nil
 	case gone:
 		l.lose(f, o, store.LaunchEnded, "nothing was heard of it any more")
@@ -356,6 +360,9 @@ func (f *fleet) observe(now time.Time) scale.Observation {
 	o := scale.Observation{Waiting: len(f.waiting), Failures: f.state.Failures, FailedAt: f.state.FailedAt, Stopped: f.stopped()}
 	for _, n := range f.open {
 		u := scale.Unit{Name: n.Name, Since: n.StartedAt, IdleFrom: n.IdleFrom, Active: f.places[n.instance.ID], Outdated: f.outdated(n.Launch)}
+		if !f.serves(n.instance) {
+			u.Active = max(u.Active, f.hosting.JobsPerInstance)
+		}
 		switch n.State {
 		case store.LaunchStarting:
 			u.State = scale.Starting
@@ -458,6 +465,7 @@ func (l *look) remember() {
 				job = o.JobID
 			}
 		}
+		h.engines[f.runner.ID] = f.known(l.now)
 		h.demand[f.runner.ID] = scaleView{f.decision.Desired, starting}
 		h.notes[f.runner.ID] = l.noteOf(f, starting, job)
 	}

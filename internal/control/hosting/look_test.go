@@ -153,7 +153,7 @@ func TestALookWritesOnlyWhatIsDue(t *testing.T) {
 	if desired, starting := h.Wanted(r.ID); desired != 2 || starting != 1 {
 		t.Errorf("%d instances are desired and %d start", desired, starting)
 	}
-	if w, ok := h.Reason(r.ID); !ok || w.Code != work.WaitStarting {
+	if w, ok := h.Reason(r.ID, "script"); !ok || w.Code != work.WaitStarting {
 		t.Errorf("its jobs wait because %+v", w)
 	}
 	y.must(y.store.View(t.Context(), func(tx *store.Tx) error {

@@ -1,8 +1,6 @@
 package hosting
 
 import (
-	"slices"
-
 	"legwork/internal/store"
 )
 
@@ -15,7 +13,7 @@ func (l *look) share() error {
 	rooms := map[string]*room{}
 	for _, f := range l.fleets {
 		if !f.stopped() {
-			rooms[f.runner.ID] = &room{f, f.room(), f.bound()}
+			rooms[f.runner.ID] = &room{f, f.room(), f.bound(), f.known(l.tx.Now())}
 		}
 	}
 	waiting := l.waiting
@@ -49,6 +47,8 @@ type room struct {
 	fleet *fleet
 	room  int
 	bound int // of its record
+
+	engines engineSet
 }
 
 // firstWithRoom gives the Runner that a Job counts for: the first with room, or the first for which none counts yet; nil where it would tell
@@ -57,7 +57,7 @@ func firstWithRoom(rooms map[string]*room, w Waiter) (to *room) {
 	for _, id := range w.Runners {
 		r := rooms[id]
 		switch {
-		case r == nil || r.bound <= 0 || r.fleet.lacks(w.Engine):
+		case r == nil || r.bound <= 0 || r.engines.lacks(w.Engine):
 		case r.room > 0:
 			return r
 		case to == nil && len(r.fleet.waiting) == 0:
@@ -77,11 +77,6 @@ func (f *fleet) bound() int {
 		left -= n
 	}
 	return left
-}
-
-// lacks tells whether the Instances of a Runner are known not to have an Engine: more of them would not help.
-func (f *fleet) lacks(engine string) bool {
-	return engine != "" && len(f.state.Engines) > 0 && !slices.Contains(f.state.Engines, engine)
 }
 
 // room is how many Jobs a Runner could take once all Instances are there that may be.

@@ -2,11 +2,14 @@ package hosting
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"legwork/internal/store"
+	"legwork/internal/work"
 )
 
 // TestShare: a Job counts for one Runner, the first with room; where there is none, one Job for each tells that some wait.
@@ -29,8 +32,17 @@ func TestShare(t *testing.T) {
 		"a record's bound":           {func(f map[string]*fleet) { f[a].runner.MaxParallelJobs = 1 }, [][]string{{a, b}, {a, b}, {a}}, nil, [3]string{"[0]", "[1]", "[]"}},
 		"disabled":                   {func(f map[string]*fleet) { f[a].runner.IsDisabled = true }, [][]string{{a}, {a, b}}, nil, [3]string{"[]", "[1]", "[]"}},
 		"drained":                    {func(f map[string]*fleet) { f[b].draining = true }, [][]string{{b}, {b, c}}, nil, [3]string{"[]", "[]", "[1]"}},
-		"without the engine":         {func(f map[string]*fleet) { f[a].state.Engines = []string{"opentofu"} }, [][]string{{a}, {a, b}}, nil, [3]string{"[]", "[1]", "[]"}},
-		"a place is taken":           {func(f map[string]*fleet) { f[a].places[f[a].open[0].instance.ID] = 1 }, [][]string{{a, b}, {a, b}, {a, b}}, nil, [3]string{"[0]", "[1 2]", "[]"}},
+		"without the engine": {func(f map[string]*fleet) {
+			f[a].state.Engines, f[a].state.EnginesAt, f[a].state.EnginesOf = []string{"opentofu"}, time.Now(), f[a].launchedAs()
+		}, [][]string{{a}, {a, b}}, nil, [3]string{"[]", "[1]", "[]"}},
+		"without the engine long ago": {func(f map[string]*fleet) {
+			f[a].state.Engines, f[a].state.EnginesAt, f[a].state.EnginesOf = []string{"opentofu"}, time.Now().Add(-2*engineRetry), f[a].launchedAs()
+		}, [][]string{{a}}, nil, [3]string{"[0]", "[]", "[]"}},
+		"without the engine before another image": {func(f map[string]*fleet) {
+			f[a].state.Engines, f[a].state.EnginesAt, f[a].state.EnginesOf = []string{"opentofu"}, time.Now(), f[a].launchedAs()
+			f[a].hosting.Image = "other"
+		}, [][]string{{a}}, nil, [3]string{"[0]", "[]", "[]"}},
+		"a place is taken": {func(f map[string]*fleet) { f[a].places[f[a].open[0].instance.ID] = 1 }, [][]string{{a, b}, {a, b}, {a, b}}, nil, [3]string{"[0]", "[1 2]", "[]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &look{org: y.org, do: seeing{}, dry: true}
@@ -104,7 +116,7 @@ func TestEvents(t *testing.T) {
 func TestSameState(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	whole := store.HostingState{DeployedAt: now, Version: "1", VersionBefore: "2", AutoTried: "3", RollJob: "4", RollSince: now, RemoveJob: "5", Failures: 6,
-		FailedAt: now, Failure: "7", LaunchedAt: now, TidyAt: now, TidyDue: true, Torn: true, Engines: []string{"a", "b"}}
+		FailedAt: now, Failure: "7", LaunchedAt: now, TidyAt: now, TidyDue: true, Torn: true, Engines: []string{"a", "b"}, EnginesAt: now, EnginesOf: "8"}
 	for name, change := range map[string]func(s *store.HostingState){
 		"clone": func(s *store.HostingState) { s.Engines = slices.Clone(s.Engines) },
 	} {
@@ -133,12 +145,74 @@ func TestSameState(t *testing.T) {
 		"tidy due":    func(s *store.HostingState) { s.TidyDue = false },
 		"torn":        func(s *store.HostingState) { s.Torn = false },
 		"engines":     func(s *store.HostingState) { s.Engines = []string{"a"} },
+		"engines at":  func(s *store.HostingState) { s.EnginesAt = time.Time{} },
+		"engines of":  func(s *store.HostingState) { s.EnginesOf = "" },
 		"no engines":  func(s *store.HostingState) { s.Engines = nil },
 		"their order": func(s *store.HostingState) { s.Engines = []string{"b", "a"} },
 	} {
 		other := whole
 		if change(&other); sameState(whole, other) {
 			t.Errorf("%s: they are not told apart", name)
+		}
+	}
+}
+
+// TestEngineMissing says at the Job which engine its hosted Runner lacks and what to install, and launches again after a while.
+func TestEngineMissing(t *testing.T) {
+	y := newYard(t, 1)
+	r := y.runners[0]
+	set := func(at time.Time) {
+		t.Helper()
+		y.must(y.store.Update(t.Context(), func(tx *store.Tx) error {
+			f := &fleet{hosting: r.Hosting.Filled()}
+			return tx.PutHosting(y.org, r.ID, store.HostingState{DeployedAt: tx.Now(), LaunchedAt: tx.Now(), Engines: []string{"bash"}, EnginesAt: at, EnginesOf: f.launchedAs()})
+		}))
+	}
+	h := New(y, y.store, slog.New(slog.DiscardHandler), Settings{})
+	y.wait(r, 1)
+	set(time.Now())
+	h.Look(t.Context())
+	w, ok := h.Reason(r.ID, "script")
+	if !ok || w.Code != work.WaitEngineMissing || !strings.Contains(w.Text, "do not have the engine script: ") {
+		t.Errorf("got %+v, %v, want engine_missing that says what to do", w, ok)
+	}
+	if len(y.queued) != 0 {
+		t.Errorf("got %d jobs of launch, want none for an engine that is missing", len(y.queued))
+	}
+	set(time.Now().Add(-engineRetry - time.Minute))
+	y.must(y.store.Update(t.Context(), func(tx *store.Tx) error {
+		i, err := tx.InstanceByName(y.org, r.ID, r.Name+"-1")
+		if err != nil {
+			return err
+		}
+		i.Engines = map[string]string{"bash": "5"}
+		return tx.PutInstance(&i)
+	}))
+	h.Look(t.Context())
+	if len(y.queued) != 1 {
+		t.Errorf("got %d jobs of launch after %s, want 1: the instance that is there has no room for the job", len(y.queued), engineRetry)
+	}
+}
+
+// TestSpecOfEnding gives a Job that starts nothing no environment: a reference that cannot be followed does not block it.
+func TestSpecOfEnding(t *testing.T) {
+	y := newYard(t, 1)
+	r := y.runners[0]
+	spec := r.RunnerSpec
+	hosting := *spec.Hosting
+	hosting.Environment = map[string]string{"TOK": "${file:/run/secrets/none}"}
+	spec.Hosting = &hosting
+	y.must(y.store.Update(t.Context(), func(tx *store.Tx) error {
+		r.RunnerSpec = spec
+		return tx.PutRunner(&r)
+	}))
+	h := New(y, y.store, slog.New(slog.DiscardHandler), Settings{})
+	for action, want := range map[work.Action]int{work.Deploy: 1, work.Launch: 1, work.Update: 1, work.Remove: 0, work.Tidy: 0} {
+		j, s := h.task(r, action, "ann", "")
+		got := &work.Spec{}
+		y.must(y.store.View(t.Context(), func(tx *store.Tx) error { return h.Spec(tx, j, s, got) }))
+		if len(got.Inputs) != want {
+			t.Errorf("%s: got %d values of the environment, want %d", action, len(got.Inputs), want)
 		}
 	}
 }

@@ -346,11 +346,7 @@ func events(all []store.Launch, concerned func(store.Launch) bool, since time.Ti
 			continue
 		}
 		if !l.OnlineAt.IsZero() {
-			began := l.StartedAt
-			if began.IsZero() || began.After(l.OnlineAt) {
-				began = l.CreatedAt
-			}
-			add(l.OnlineAt, "%s is online after %.1f s", l.Name, l.OnlineAt.Sub(began).Seconds())
+			add(l.OnlineAt, "%s is online after %.1f s", l.Name, l.OnlineAt.Sub(l.Began()).Seconds())
 		}
 		add(l.DrainingAt, "%s takes no further jobs: %s", l.Name, l.EndedWhy)
 		switch l.State {

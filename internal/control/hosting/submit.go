@@ -3,6 +3,7 @@ package hosting
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -34,7 +35,7 @@ func (h *Hosting) Deploy(ctx context.Context, actor catalog.Actor, runner string
 				return nil, err
 			}
 		}
-		state.LaunchedAt, state.Engines, state.Torn = tx.Now(), nil, false
+		state.LaunchedAt, state.Engines, state.EnginesAt, state.Torn = tx.Now(), nil, time.Time{}, false
 		return j, tx.PutHosting(r.OrganizationID, r.ID, state)
 	})
 }

@@ -34,7 +34,7 @@ type Host interface {
 	Order() uint64
 	// Hosted says what a hosted Runner, by id, does about Jobs that wait for it, where there is something to be said. An empty code is that
 	// of any Runner in its place.
-	Hosted(runnerID string) (wait work.Wait, ok bool)
+	Hosted(runnerID string, engine catalog.Engine) (wait work.Wait, ok bool)
 	// Upstream gives the path of the Module whose output a queued Job has to wait for, "" when it can run now. A Job that will never be
 	// able to is ended, and over is true.
 	Upstream(ctx context.Context, job Ref) (path string, over bool, err error)

@@ -167,21 +167,21 @@ func (q *Queue) runnersReason(f *Fleet, b *bucket, runners []catalog.Runner) (wo
 		}
 	}
 	eligible, wait := work.Eligible(need, append(all, here...))
-	if hosted, ok := q.hostedReason(runners, wait); ok && !b.task {
+	if hosted, ok := q.hostedReason(runners, need.Engine, wait); ok && !b.task {
 		return hosted, true
 	}
 	if len(eligible) == 0 {
 		return wait, true
 	}
 	_, wait = work.Eligible(need, here)
-	if hosted, ok := q.hostedReason(runners, wait); ok && !b.task {
+	if hosted, ok := q.hostedReason(runners, need.Engine, wait); ok && !b.task {
 		return hosted, true
 	}
 	return wait, wait.Code == work.WaitBusy || wait.Code == work.WaitRunnerFull
 }
 
 // hostedReason says why Jobs wait for Instances of some Runners, where one of them is hosted and knows.
-func (q *Queue) hostedReason(runners []catalog.Runner, usual work.Wait) (work.Wait, bool) {
+func (q *Queue) hostedReason(runners []catalog.Runner, engine catalog.Engine, usual work.Wait) (work.Wait, bool) {
 	if !slices.Contains([]work.WaitCode{work.WaitNoInstance, work.WaitBusy, work.WaitDraining}, usual.Code) {
 		return usual, false
 	}
@@ -189,7 +189,7 @@ func (q *Queue) hostedReason(runners []catalog.Runner, usual work.Wait) (work.Wa
 		if r.Hosting == nil {
 			continue
 		}
-		if w, ok := q.host.Hosted(r.ID); ok {
+		if w, ok := q.host.Hosted(r.ID, engine); ok {
 			return work.Wait{Code: cmp.Or(w.Code, usual.Code), Text: w.Text}, true
 		}
 	}

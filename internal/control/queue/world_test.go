@@ -88,7 +88,7 @@ func (w *world) Holder(_ context.Context, _, lane string) (*work.Job, error) {
 func (w *world) Instance(id string) *Instance { return w.instances[id] }
 func (w *world) Order() uint64                { return w.order }
 
-func (w *world) Hosted(runnerID string) (work.Wait, bool) {
+func (w *world) Hosted(runnerID string, _ catalog.Engine) (work.Wait, bool) {
 	wait, ok := w.hosted[runnerID]
 	return wait, ok
 }

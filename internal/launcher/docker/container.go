@@ -41,7 +41,7 @@ func (e *engine) containerOf(unit work.Unit) client.ContainerCreateOptions {
 		env = append(env, name+"="+told[name])
 	}
 	milli, mib := e.task.Hosting.Size.Room()
-	reap, seconds, most := true, int(grace.Seconds()), mostProcesses
+	reap, seconds, most := !e.hasInit, int(grace.Seconds()), mostProcesses
 	return client.ContainerCreateOptions{
 		Name: unit.Name,
 		Config: &container.Config{

@@ -2,7 +2,7 @@
 // same API.
 //
 // One Unit is one container. It is called as its Unit, bears launcher.Tags and launcher.TagUnit as labels, and runs
-// `legwork runner start`, below an init of the engine's that reaps what Jobs leave behind. It may not gain privileges, has no kernel
+// `legwork runner start`, below one init that reaps what Jobs leave behind: that of the image, or else the engine's. It may not gain privileges, has no kernel
 // capabilities, and has the processors and the memory of its catalog.Size. Of its file system it can write to /var/lib/legwork, a volume, where
 // the Runner works, and to /tmp, unless hosting says that it can to all. It is root where neither hosting nor the image names another user:
 // Describe warns of that.
@@ -70,6 +70,7 @@ type engine struct {
 	task    *work.RunnerTask
 	hosting catalog.DockerHosting
 	address string
+	hasInit bool // the image begins with an init; known once it was looked at
 }
 
 // connect finds the engine and settles in which version it is spoken to. Fault "launcher_unreachable" when nobody answers, and

@@ -505,3 +505,34 @@ func TestAnImageOfRootIsWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// TestOneInit gives a container the engine's init only where its image does not begin with one.
+func TestOneInit(t *testing.T) {
+	isolate(t)
+	for name, c := range map[string]struct {
+		entrypoint []string
+		pulled     bool
+		want       bool
+	}{
+		"that of the image":             {[]string{"/sbin/tini", "--", "legwork"}, false, false},
+		"that of an image to be pulled": {[]string{"/sbin/tini", "--", "legwork"}, true, false},
+		"the engine's":                  {[]string{"legwork"}, false, true},
+		"the engine's, no entrypoint":   {nil, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, false)
+			e.entrypoint = c.entrypoint
+			if c.pulled {
+				e.images = nil
+				e.push("docker.io/library/legwork:1.2.3", 1)
+			}
+			b := bench(t, e)
+			if _, err := b.Open(t).Ensure(t.Context(), b.Task("owner-a", "cloud", "cloud-00000001")); err != nil {
+				t.Fatal(err)
+			}
+			if got := *e.find("cloud-00000001").config.HostConfig.Init; got != c.want {
+				t.Errorf("init of the engine: got %v, want %v", got, c.want)
+			}
+		})
+	}
+}

@@ -29,25 +29,26 @@ import (
 // fakeEngine answers as the API of Docker's engine (swagger.yaml, 1.40 to 1.56) and Podman's rendering of it document, over a socket of
 // its own. It holds containers, images, volumes and networks, and starts nothing.
 type fakeEngine struct {
-	t         *testing.T
-	host      string // unix://...
-	podman    bool
-	newest    string // version of the API
-	mu        sync.Mutex
-	boxes     map[string]*box // by id
-	images    []string        // normalized, with tag
-	imageUser string          // of all images
-	registry  map[string]func(w http.ResponseWriter, r *http.Request)
-	networks  []string
-	volumes   map[string]bool
-	cpus      int
-	auth      []string // what pulls were authorized with
-	calls     []string // "POST /containers/create", of all that came, without ids
-	refuse    map[string]answer
-	n, seen   int // the call that breaks, and those that came since that was said
-	after     bool
-	broke     bool
-	made      int
+	t          *testing.T
+	host       string // unix://...
+	podman     bool
+	newest     string // version of the API
+	mu         sync.Mutex
+	boxes      map[string]*box // by id
+	images     []string        // normalized, with tag
+	imageUser  string          // of all images
+	entrypoint []string        // likewise
+	registry   map[string]func(w http.ResponseWriter, r *http.Request)
+	networks   []string
+	volumes    map[string]bool
+	cpus       int
+	auth       []string // what pulls were authorized with
+	calls      []string // "POST /containers/create", of all that came, without ids
+	refuse     map[string]answer
+	n, seen    int // the call that breaks, and those that came since that was said
+	after      bool
+	broke      bool
+	made       int
 }
 
 // box is a container.
@@ -368,7 +369,7 @@ func (e *fakeEngine) image(w http.ResponseWriter, name string) {
 		return
 	}
 	e.json(w, 200, map[string]any{"Id": "sha256:" + strings.Repeat("a", 64), "RepoTags": []string{name}, "Os": "linux",
-		"Config": map[string]any{"User": e.imageUser}})
+		"Config": map[string]any{"User": e.imageUser, "Entrypoint": e.entrypoint}})
 }
 
 func (e *fakeEngine) network(w http.ResponseWriter, name string) {

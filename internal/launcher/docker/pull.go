@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,15 +34,28 @@ const (
 // image has the engine hold the image, and pulls it where it does not. Fault "launcher_image" names an image that cannot be had.
 func (e *engine) image(ctx context.Context) error {
 	image := launcher.Image(e.task, e.host)
-	_, err := e.api.ImageInspect(ctx, image)
-	switch {
-	case err == nil:
-		return nil
-	case !cerrdefs.IsNotFound(err):
+	found, err := e.api.ImageInspect(ctx, image)
+	if cerrdefs.IsNotFound(err) {
+		e.host.Say("the image " + image + " is not here yet: pulling it")
+		if err := e.pull(ctx, image); err != nil {
+			return err
+		}
+		found, err = e.api.ImageInspect(ctx, image)
+	}
+	if err != nil {
 		return e.explain(err, "inspect", "the image "+image)
 	}
-	e.host.Say("the image " + image + " is not here yet: pulling it")
-	return e.pull(ctx, image)
+	e.hasInit = found.Config != nil && startsInit(found.Config.Entrypoint)
+	return nil
+}
+
+// inits are programs that reap what others leave behind.
+var inits = []string{"tini", "tini-static", "dumb-init", "catatonit", "docker-init", "s6-svscan", "init"}
+
+// startsInit reports whether an entrypoint begins with an init. Its container needs none of the engine's: the image's would not be the first
+// process, and complain.
+func startsInit(entrypoint []string) bool {
+	return len(entrypoint) > 0 && slices.Contains(inits, path.Base(entrypoint[0]))
 }
 
 func (e *engine) pull(ctx context.Context, image string) error {
@@ -140,7 +155,9 @@ func (e *engine) noImage(image string, err error) error {
 		return fault.New(fault.NotFound, "launcher_image", "there is no image %s for the engine at %s: %s", image, e.address, said).WithCause(err).
 			WithHint("build or push it, name another one in hosting.image, or log in to its registry on the launcher's host (credential helpers are not asked)")
 	}
-	return fault.New(fault.Unavailable, "launcher_image", "the image %s could not be pulled: %s", image, said).WithCause(err)
+	return fault.New(fault.Unavailable, "launcher_image", "the image %s could not be pulled: %s", image, said).WithCause(err).
+		WithHint("check from the launcher's host that the registry answers; the default image is in no registry: build it on that host, or push it " +
+			"to a registry and name it in hosting.image")
 }
 
 // credentials gives what `docker login` has written down for the registry of an image, as the engine wants it; "" without.
