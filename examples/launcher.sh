@@ -31,7 +31,7 @@ ended() {
   pid=$(cat "$home/$1/pid" 2>/dev/null) && { [ ! -e "/proc/$pid" ] || grep -qs '^State:.*[ZX]' "/proc/$pid/status"; }
 }
 
-# working NAME: whether a command that the process of a unit had started still runs. The supervisor alone is no work.
+# working NAME: whether a command that the process of a unit had started still runs. The supervisor does not count.
 working() {
   local at
   while read -r at; do

@@ -298,6 +298,7 @@ func (c *Control) effect(m moved, e work.Effect) {
 		c.conductor.look(m.job.OrganizationID, cmp.Or(m.job.ParentID, m.job.ID))
 	case work.Ended:
 		c.runEnded(m.job)
+		c.dropPlan(m.job)
 		if m.job.IsPart() { // its log is its Runbook Job's, which goes on
 			c.logs.Stored(m.job.LogID(), nil, 0) // whoever follows the Part alone looks again
 			return

@@ -34,6 +34,7 @@ func (c *Control) tryClaim(ctx context.Context, s *session, ref wire.Ref, offere
 	if err != nil {
 		return m, err
 	}
+	c.addPlan(ctx, s.org, ref.Job, s.instanceID, spec)
 	sealed, err := c.safe.SealResolved(ref.Job, ref.Attempt, spec.Inputs)
 	if err != nil {
 		return m, err
@@ -238,6 +239,9 @@ func (c *Control) specOf(ctx context.Context, j *work.Job) (spec *work.Spec, err
 		spec.State, err = expectState(tx, j, module.Engine, holderOf(j))
 		return err
 	})
+	if err == nil && j.Binding != nil {
+		c.addPlan(ctx, j.OrganizationID, j.ID, j.Binding.InstanceID, spec)
+	}
 	return spec, err
 }
 
@@ -267,6 +271,9 @@ func makeSpec(j *work.Job, m catalog.Module, inputs []work.InputValue) *work.Spe
 	}
 	if plan := j.Plan(); plan != nil && j.Approval != nil {
 		spec.PlanHash = plan.Hash
+	}
+	if asksApproval(j) {
+		spec.KeepPlan = maxSavedPlan
 	}
 	return spec
 }

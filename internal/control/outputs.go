@@ -94,7 +94,7 @@ type prepared struct {
 // does not hold makes nothing; the transaction will say what is wrong with it.
 func (l *lane) prepare(ctx context.Context, m *wire.StepFinished) (p prepared, err error) {
 	c, s, r := l.s.c, l.s, m.Result
-	if len(r.Changes) == 0 && !r.HasOutputs && (r.Status != work.StepSucceeded || !l.mayDestroy()) {
+	if len(r.Changes) == 0 && r.SavedPlan == nil && !r.HasOutputs && (r.Status != work.StepSucceeded || !l.mayDestroy()) {
 		return p, nil
 	}
 	var j *work.Job
@@ -120,6 +120,9 @@ func (l *lane) prepare(ctx context.Context, m *wire.StepFinished) (p prepared, e
 	}
 	if err == nil && j != nil && len(r.Changes) > 0 {
 		err = c.blobs.Put(ctx, planKey(j.ID, j.Attempt), bytes.NewReader(r.Changes))
+	}
+	if err == nil && j != nil {
+		c.keepPlan(ctx, j, m.Step, r)
 	}
 	return p, err
 }

@@ -89,6 +89,11 @@ func (c *Control) deleteBytes(ctx context.Context, j *work.Job) error {
 	if err := c.logs.Delete(ctx, j.ID); err != nil {
 		return err
 	}
+	if asksApproval(j) {
+		if err := c.blobs.Delete(ctx, savedPlanKey(j.ID)); err != nil {
+			return err
+		}
+	}
 	for attempt := 1; attempt <= j.Attempt; attempt++ {
 		if err := c.blobs.Delete(ctx, planKey(j.ID, attempt)); err != nil {
 			return err

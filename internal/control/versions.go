@@ -125,8 +125,9 @@ func (s *standings) of(tx *store.Tx, r catalog.Runner) (v RunnerVersion, err err
 	return v, err
 }
 
-// hostedVersion returns the version that stands for a hosted Runner: the release that its Instances are to be of. Where no release was chosen,
-// it is the version of those that are online, or of the last that was seen. Instances of the release before end by themselves and do not count.
+// hostedVersion returns the version of a hosted Runner: the release that was chosen for its Instances. Without a chosen
+// release it is the version of the connected Instances, or of the last seen Instance. Instances of an earlier release
+// end on their own and do not count.
 func hostedVersion(state store.HostingState, instances []store.Instance) string {
 	if state.Version != "" {
 		return state.Version

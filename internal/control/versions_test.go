@@ -3,6 +3,8 @@ package control
 import (
 	"testing"
 	"time"
+
+	"legwork/internal/store"
 )
 
 // TestVersionsAreLookedAtSeldom holds a fleet's hellos to few looks at all of its Instances: one for each version while they are
@@ -30,4 +32,28 @@ func TestVersionsAreLookedAtSeldom(t *testing.T) {
 	v.news("r", []string{"2"})
 	look("2", 0, false, 0)
 	look("1", 0, true, 0)
+}
+
+// TestHostedVersion takes the release that a hosted Runner was taken to for its version, whatever its last Instances
+// were.
+func TestHostedVersion(t *testing.T) {
+	now := time.Now()
+	old := store.Instance{Version: "1.0.0", LastSeen: now.Add(-time.Minute)}
+	ended := store.Instance{Version: "1.1.0", LastSeen: now}
+	connected := store.Instance{Version: "1.0.0", LastSeen: now, Connected: true}
+	for name, c := range map[string]struct {
+		state     store.HostingState
+		instances []store.Instance
+		want      string
+	}{
+		"rolled, the old one ended last": {store.HostingState{Version: "1.1.0"}, []store.Instance{old}, "1.1.0"},
+		"rolled, the old one ends":       {store.HostingState{Version: "1.1.0"}, []store.Instance{connected, ended}, "1.1.0"},
+		"no release, one is online":      {store.HostingState{}, []store.Instance{connected, ended}, "1.0.0"},
+		"no release, at zero":            {store.HostingState{}, []store.Instance{old, ended}, "1.1.0"},
+		"never started":                  {store.HostingState{}, nil, ""},
+	} {
+		if got := hostedVersion(c.state, c.instances); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
 }

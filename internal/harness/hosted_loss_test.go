@@ -33,8 +33,8 @@ func hostedPID(t *testing.T, s *harness.Server, instance string) (pid int, dir s
 	return record.Process.Pid, filepath.Dir(found[0])
 }
 
-// TestHostedProcessKilledInJob kills the process of an Instance while its script runs. The process is started again in its folder and reports
-// what the supervisor finished: the script runs once.
+// TestHostedProcessKilledInJob kills the process of an Instance while its script runs. The process is started again
+// in its folder and reports what the supervisor finished: the script runs once.
 func TestHostedProcessKilledInJob(t *testing.T) {
 	t.Parallel()
 	s, g := hosted(t, "{launcher: process, max: 1}", "m0")
@@ -77,8 +77,8 @@ func TestHostedProcessKilledAfterItsJob(t *testing.T) {
 	}
 }
 
-// TestHostedInstanceGoneInJob ends everything of an Instance whose launcher keeps no folder. Its Job begins again at another Instance at once,
-// and the launch history says that the Instance ended.
+// TestHostedInstanceGoneInJob ends everything of an Instance whose launcher keeps no folder. Its Job begins again at
+// another Instance at once, and the launch history says that the Instance ended.
 func TestHostedInstanceGoneInJob(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

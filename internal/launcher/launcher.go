@@ -44,8 +44,9 @@ type Launcher interface {
 	Describe(ctx context.Context, task *work.RunnerTask) ([]string, error)
 	// Ensure has there be what the processes share and, of each of task.Units, exactly one process. Processes of other names are left alone.
 	Ensure(ctx context.Context, task *work.RunnerTask) ([]work.UnitReport, error)
-	// List gives every process that bears the tags of the Runner, those among them that nobody knows of, and those that stopped for as
-	// long as they are seen. Nothing of a process that is reported as stopped works any more, no command that it had started either.
+	// List gives every process that bears the tags of the Runner, those among them that nobody knows of, and those
+	// that stopped for as long as they are seen. Nothing of a process that is reported as stopped works any more, no
+	// command that it had started either.
 	List(ctx context.Context, task *work.RunnerTask) ([]work.UnitReport, error)
 	// Stop ends processes by name: gracefully, then hard. One that is not there is no error.
 	Stop(ctx context.Context, task *work.RunnerTask, names []string) error
@@ -53,11 +54,11 @@ type Launcher interface {
 	Remove(ctx context.Context, task *work.RunnerTask) error
 }
 
-// Resumer is a Launcher whose processes work in folders that outlive them. Their supervisors go on when a process dies, and only a process
-// in the same folder can report what they finished.
+// Resumer is a Launcher whose processes work in folders that outlive them. Their supervisors continue when a process
+// dies, and only a process in the same folder can report the results.
 type Resumer interface {
-	// Resume starts each of task.Lost once more, in its folder and as the same Instance, when its process ended and its folder holds work
-	// that was not reported. It starts nothing that was never there, and reports those of task.Lost that it knows.
+	// Resume starts each Unit of task.Lost again, in its folder and as the same Instance, if its process ended and its
+	// folder holds unreported work. It never starts an unknown Unit. It reports the Units of task.Lost that it knows.
 	Resume(ctx context.Context, task *work.RunnerTask) ([]work.UnitReport, error)
 }
 

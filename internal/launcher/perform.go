@@ -214,7 +214,8 @@ func (p *performer) teardown(ctx context.Context) ([]work.UnitReport, error) {
 	return reports, nil
 }
 
-// resume restarts lost processes where their folders survive. A failure is logged: the list that follows tells how they are.
+// resume restarts lost processes whose folders survive. A failure is only logged, because the following list reports
+// their state.
 func (p *performer) resume(ctx context.Context) {
 	r, ok := p.launcher.(Resumer)
 	if !ok || len(p.task.Lost) == 0 {
@@ -228,7 +229,7 @@ func (p *performer) resume(ctx context.Context) {
 	}
 }
 
-// tidy ends the processes that nobody knows of, and those that it is told to. Lost ones are resumed first.
+// tidy resumes lost processes, and then ends orphans and the Units of the task.
 func (p *performer) tidy(ctx context.Context) ([]work.UnitReport, error) {
 	p.resume(ctx)
 	var reports []work.UnitReport

@@ -60,8 +60,8 @@ func newer(task *work.RunnerTask, name string) bool {
 	return !task.Asked.IsZero() && Entered(name).After(task.Asked)
 }
 
-// Forgotten reports whether the Server has closed its record of a Unit: the task is a tidy that does not name it, and that was asked for
-// after the Unit was entered. Work of such a Unit belongs to no open Job.
+// Forgotten reports whether the Server has closed its record of a Unit: the task is a tidy that does not name it, and
+// that was asked for after the Unit was entered. Work of such a Unit belongs to no open Job.
 func Forgotten(task *work.RunnerTask, name string) bool {
 	return !task.Asked.IsZero() && !slices.Contains(task.Known, name) && !newer(task, name)
 }

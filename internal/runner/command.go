@@ -180,6 +180,9 @@ func hookResult(kind work.StepKind, phase catalog.HookPhase, exit engine.Exit) *
 
 // runMain runs the engine's command and reads what it made.
 func (r *Runner) runMain(ctx context.Context, st *step, e engine.Engine, w engine.Workspace) (work.StepResult, error) {
+	if result, ok, err := r.restorePlan(ctx, st, e, w); ok || err != nil {
+		return result, err
+	}
 	c, ok, err := e.Command(ctx, st.kind, w)
 	if err != nil {
 		return work.StepResult{}, err
@@ -197,6 +200,9 @@ func (r *Runner) runMain(ctx context.Context, st *step, e engine.Engine, w engin
 	result, err := e.Result(reading, st.kind, w, exit)
 	if err != nil && r.life.Err() != nil {
 		return work.StepResult{}, errLeaving
+	}
+	if err == nil {
+		r.savePlan(st, e, w, &result)
 	}
 	return result, err
 }

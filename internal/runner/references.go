@@ -33,13 +33,13 @@ func (r *Runner) rules() reference.Rules {
 }
 
 // referenced gives the Spec of a Step with what its references stand for. The values are in this process's memory alone, and are masked as
-// those of sensitive Inputs are. A Step whose command was begun by an earlier process goes on without those that cannot be had now, and so does a
-// cleanup of hosted processes.
+// those of sensitive Inputs are. A Step whose command was started by an earlier process
+// continues without references that cannot be resolved now. So does a cleanup of hosted processes.
 func (r *Runner) referenced(ctx context.Context, st *step, spec *work.Spec) (*work.Spec, error) {
 	if !slices.ContainsFunc(spec.Inputs, func(in work.InputValue) bool { return in.Reference }) {
 		return spec, nil
 	}
-	begun := st.resumed && len(st.files()) > 0 || spec.Action == work.Tidy // which ends what is left, whatever a new process would be told
+	begun := st.resumed && len(st.files()) > 0 || spec.Action == work.Tidy // a cleanup has to work without them
 	filled := *spec
 	filled.Inputs = nil
 	known := map[string]string{}
@@ -85,7 +85,7 @@ func (r *Runner) follow(ctx context.Context, known map[string]string, in work.In
 	return json.Marshal(value)
 }
 
-// inputLabel names an Input in the terms of whoever declared it.
+// inputLabel names an Input as the user declared it.
 func inputLabel(name string) string {
 	if variable, ok := strings.CutPrefix(name, launcher.UnitEnv); ok {
 		return fmt.Sprintf("hosting.environment[%.100s]", variable)

@@ -50,8 +50,8 @@ type Launch struct {
 	Stopped        bool        `json:"stopped,omitempty"` // its process is known to be gone
 }
 
-// Began returns when the launcher began to start the process: how long nobody was there to start it does not count. It is the time of the
-// entry where that is not known.
+// Began returns when the launcher began to start the process, without the wait for the launcher. It is the time of the
+// entry if that is unknown.
 func (l Launch) Began() time.Time {
 	if l.StartedAt.IsZero() || !l.OnlineAt.IsZero() && l.StartedAt.After(l.OnlineAt) {
 		return l.CreatedAt
@@ -77,7 +77,7 @@ type HostingState struct {
 	Torn          bool      `json:"torn,omitempty"`           // a removal broke off: nothing is launched until somebody deploys it again
 	Engines       []string  `json:"engines,omitempty"`        // that the last Instance had which came online
 	EnginesAt     time.Time `json:"engines_at,omitzero"`      // when that was
-	EnginesOf     string    `json:"engines_of,omitempty"`     // what it was launched as: with another image the engines may be others
+	EnginesOf     string    `json:"engines_of,omitempty"`     // digest of its launch settings: another image may have other engines
 }
 
 // LockHosting makes Updates that decide on the hosted Runners of an Organization run one after the other.

@@ -71,7 +71,9 @@ func (v *visit) arrivalAt(r runnerView) arrival {
 }
 
 // isThere tells whether an Instance is.
-func (a arrival) isThere() bool { return a.Status != work.StatusOffline && a.Status != work.StatusScaledToZero }
+func (a arrival) isThere() bool {
+	return a.Status != work.StatusOffline && a.Status != work.StatusScaledToZero
+}
 
 // runnerSpecOf reads the form of a Runner's settings over what they are, and says which of its lines cannot be read.
 func runnerSpecOf(f form, spec catalog.RunnerSpec) (catalog.RunnerSpec, error) {

@@ -60,7 +60,7 @@ func yesNo(yes bool) string {
 }
 
 func instancesOf(r runnerView) string {
-	if r.Hosting != nil { // those that ended are none of it any more
+	if r.Hosting != nil { // ended Instances do not count
 		return counted(r.online(), "Instance")
 	}
 	if len(r.Instances) == 0 {

@@ -16,13 +16,14 @@ import (
 //	3  2026-11  Runner Jobs: Spec.Task, Drain.Leave, Hello.Updates.
 //	4  2026-11  State of modules: Spec.State, StepResult.State, StepResult.Warnings.
 //	           RunnerTask.Lost: a cleanup restarts processes in their folders, and reports none as stopped that still works.
+//	           Spec.KeepPlan, Spec.Plan, StepResult.SavedPlan: an approved plan goes to another Instance.
 const (
 	Capability       = 4
 	OldestCapability = 3
 )
 
-// ReportsLost is the capability since which the report of a cleanup about a lost Instance can be relied on: nothing of a process that it
-// reports as stopped works any more.
+// ReportsLost is the capability since which the report of a cleanup about a lost Instance can be relied on: nothing
+// of a process that it reports as stopped works any more.
 const ReportsLost = 4
 
 // Message is one of the messages below. On the wire it is a type byte and the CBOR of the struct;

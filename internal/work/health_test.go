@@ -73,3 +73,28 @@ func TestRunnerCondition(t *testing.T) {
 		t.Errorf("warnings: %q", w)
 	}
 }
+
+// TestScaledToZero tells a hosted Runner at rest, which is healthy, from one that is missed.
+func TestScaledToZero(t *testing.T) {
+	now := time.Now()
+	ended := work.Presence{Name: "pool-1", Known: true, Left: true, LastSeen: now.Add(-time.Hour)}
+	online := work.Presence{Name: "pool-2", Known: true, LastSeen: now}
+	for name, c := range map[string]struct {
+		fleet  work.Fleet
+		status work.RunnerStatus
+		health work.RunnerHealth
+	}{
+		"at rest":       {work.Fleet{AtRest: true, Lifetime: catalog.Ephemeral, Instances: []work.Presence{ended}}, work.StatusScaledToZero, work.RunnerHealthy},
+		"never started": {work.Fleet{AtRest: true, Lifetime: catalog.Ephemeral}, work.StatusScaledToZero, work.RunnerHealthy},
+		"one is wanted": {work.Fleet{Lifetime: catalog.Ephemeral, Instances: []work.Presence{ended}}, work.StatusOffline, work.RunnerOffline},
+		"one is there":  {work.Fleet{AtRest: true, Lifetime: catalog.Ephemeral, Instances: []work.Presence{ended, online}}, work.StatusOnline, work.RunnerHealthy},
+		"disabled":      {work.Fleet{AtRest: true, Disabled: true, Lifetime: catalog.Ephemeral}, work.StatusOffline, work.RunnerOffline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.fleet.Condition(now)
+			if got.Status != c.status || got.Health != c.health {
+				t.Errorf("got %s and %s, want %s and %s", got.Status, got.Health, c.status, c.health)
+			}
+		})
+	}
+}

@@ -83,8 +83,8 @@ type RunnerTask struct {
 	// Asked is when a tidy was asked for, by the Server's clock. It ends no orphan that was entered in the ledger later: one that hangs
 	// beyond its Lease may wake when others have launched. Zero, of an older Server: it ends all.
 	Asked time.Time `cbor:"12,keyasint,omitempty" json:"asked,omitzero"`
-	// Lost are, in a tidy, the Units whose Instances have a Job and no Session. A launcher whose processes work in folders that outlive them
-	// starts those that ended once more, so that they report what their supervisors finished.
+	// Lost are, in a tidy, the Units whose Instances have a Job and no Session. A launcher whose processes work in
+	// folders that outlive them starts the ended ones again, so that they report the results of their supervisors.
 	Lost []Unit `cbor:"13,keyasint,omitempty" json:"lost,omitempty"`
 }
 

@@ -493,6 +493,17 @@ type Spec struct {
 	Task *RunnerTask `cbor:"23,keyasint,omitempty"`
 	// State is what the Server knows of the state of a module, which init compares with what is on the instance.
 	State *StateExpectation `cbor:"24,keyasint,omitempty"`
+	// KeepPlan bounds, in bytes, the plan file that the Instance sends with the result of its plan; 0: it sends none.
+	KeepPlan int `cbor:"25,keyasint,omitempty"`
+	// Plan is the approved plan of an earlier Attempt, which an Instance takes instead of a new one where it fits.
+	Plan *SavedPlan `cbor:"26,keyasint,omitempty"`
+}
+
+// SavedPlan is a plan file with its origin. It contains secrets.
+type SavedPlan struct {
+	File   []byte `cbor:"1,keyasint"`
+	Lock   string `cbor:"2,keyasint,omitempty"` // digest of the selected providers
+	Commit string `cbor:"3,keyasint,omitempty"` // of the source
 }
 
 // InputValue is one resolved Input.
@@ -523,6 +534,8 @@ type StepResult struct {
 	Units      []UnitReport                   `cbor:"14,keyasint,omitempty"` // of launch, teardown and tidy: every process it knows of
 	State      *StateReport                   `cbor:"15,keyasint,omitempty"` // of init, apply and destroy
 	Warnings   []string                       `cbor:"16,keyasint,omitempty"` // sentences about what the step did not fail for
+	// SavedPlan is of a plan that may wait for approval. It stays out of the journal, because it holds secrets.
+	SavedPlan *SavedPlan `cbor:"17,keyasint,omitempty" json:"-"`
 }
 
 // ResourceChange is one resource in a plan. Before and After are JSON values in which everything

@@ -54,7 +54,8 @@ type Changes interface {
 	Move(job *work.Job, e work.Event) (*work.Job, error)
 	// Say has the log of a Step consist of these lines: those that are there already are taken for the first of them.
 	Say(job *work.Job, step int, lines []string) error
-	// Offline notes that an Instance without a Session is offline, without waiting until nothing was heard of it for long enough.
+	// Offline notes that an Instance without a Session is offline, without waiting until nothing was heard of it for
+	// long enough.
 	Offline(i store.Instance) error
 }
 
@@ -163,7 +164,7 @@ func (h *Hosting) wake() {
 // LauncherWanted is closed once there is a hosted Runner that the Server itself has to launch.
 func (h *Hosting) LauncherWanted() <-chan struct{} { return h.wanted }
 
-// Reason says why Jobs that need an engine wait for an Instance of a Runner, where that is for hosting to say.
+// Reason returns why Jobs that need an engine wait for an Instance of a hosted Runner, if hosting knows it.
 func (h *Hosting) Reason(runnerID string, engine catalog.Engine) (work.Wait, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,7 +183,8 @@ func (h *Hosting) Wanted(runnerID string) (desired, starting int) {
 	return d.desired, d.starting
 }
 
-// AtRest reports whether no Instance of a hosted Runner is wanted and none starts, as the last look saw it, and nothing went wrong.
+// AtRest reports whether no Instance of a hosted Runner is wanted and none starts, as the last look saw it, and
+// nothing went wrong.
 func (h *Hosting) AtRest(runnerID string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

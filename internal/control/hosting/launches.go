@@ -111,9 +111,9 @@ func (h *Hosting) stands(tx *store.Tx, s *store.HostingState) error {
 	return nil
 }
 
-// tidy queues the Job that looks for orphans, when that is due. An Instance that ended makes it due, since its launcher
-// keeps a container and a volume of it until then. While Jobs wait or Instances start it is done less often, unless one of them should be
-// online: the same Job tells whether its process is still there.
+// tidy queues the Job that looks for orphans, when that is due. An Instance that ended makes it due, because the
+// launcher keeps its container and volume until then. It runs less often while Jobs wait or Instances start, unless an
+// Instance should be online by now: the same Job reports whether its process still exists.
 func (l *look) tidy(f *fleet) error {
 	now := l.tx.Now()
 	starting := slices.ContainsFunc(f.open, func(o *launch) bool { return o.State == store.LaunchStarting })
@@ -149,11 +149,11 @@ const (
 	lateLeast = 2 * time.Second
 )
 
-// silentAfter is how long an Instance is without a Session before its launcher is asked about it: most come back sooner.
+// silentAfter is how long an Instance has no Session before the launcher is asked. Most reconnect sooner.
 const silentAfter = 3 * time.Second
 
-// silent reports whether it is time to ask the launcher about an Instance that lost its Session. It is asked soon after the loss, and then
-// as often as about one that is not online yet.
+// silent reports whether it is time to ask the launcher about an Instance that lost its Session: soon after the loss,
+// and then at the interval of an Instance that is not online yet.
 func (l *look) silent(f *fleet) bool {
 	now := l.tx.Now()
 	return slices.ContainsFunc(f.open, func(o *launch) bool {
@@ -366,7 +366,7 @@ func (h *Hosting) fill(tx *store.Tx, j *work.Job, s store.JobSnapshot, spec *wor
 			return err
 		}
 	}
-	if j.Action == work.Remove || j.Action == work.Tidy && len(t.Lost) == 0 { // nothing is started, so that nothing needs the environment
+	if j.Action == work.Remove || j.Action == work.Tidy && len(t.Lost) == 0 { // they start nothing, and need no environment
 		return nil
 	}
 	variables, err := environment(hosting.Environment)
@@ -408,7 +408,7 @@ func silentInstance(tx *store.Tx, l store.Launch) (i store.Instance, silent bool
 	return i, err == nil && !i.Connected, err
 }
 
-// hasOpenJob reports whether a Job may be under way at an Instance.
+// hasOpenJob reports whether an Instance may still work on a Job.
 func hasOpenJob(tx *store.Tx, i store.Instance) (bool, error) {
 	jobs, err := tx.BoundJobs(i.OrganizationID, i.ID)
 	return slices.ContainsFunc(jobs, underWay), err
@@ -504,8 +504,8 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 	return nil
 }
 
-// takeLost notes that the process of an Instance which was online has stopped. The next look ends the Instance. What is said of one that has
-// a Session was said too early or too late.
+// takeLost records that the process of an Instance has stopped. The next look ends the Instance. A report about an
+// Instance with a Session is ignored: it is out of date.
 func takeLost(tx *store.Tx, tidy *work.Job, l store.Launch, u work.UnitReport) error {
 	_, silent, err := silentInstance(tx, l)
 	if err != nil || u.State != work.UnitStopped || !silent {
@@ -521,7 +521,8 @@ func takeLost(tx *store.Tx, tidy *work.Job, l store.Launch, u work.UnitReport) e
 	return tx.SaveLaunch(l)
 }
 
-// reportsLost reports whether the Instance that performs a tidy is of a version whose word about lost Instances can be relied on.
+// reportsLost reports whether the Instance that performs a tidy is of a version whose word about lost Instances can
+// be relied on.
 func reportsLost(tx *store.Tx, tidy *work.Job) (bool, error) {
 	if tidy.Binding == nil {
 		return false, nil
@@ -533,8 +534,8 @@ func reportsLost(tx *store.Tx, tidy *work.Job) (bool, error) {
 	return i.Capability >= wire.ReportsLost, err
 }
 
-// endStopped ends an Instance whose process has stopped: what it worked on goes on as after any loss, at once. One that has a Session again
-// stays.
+// endStopped ends an Instance whose process has stopped. Its Jobs continue by the normal rules of loss, immediately. An
+// Instance that has a Session again stays.
 func (h *Hosting) endStopped(ctx context.Context, stopped store.Launch) error {
 	return h.host.Update(ctx, func(tx *store.Tx, do Changes) error {
 		i, err := tx.InstanceByName(stopped.OrganizationID, stopped.RunnerID, stopped.Name)
@@ -569,7 +570,7 @@ func (h *Hosting) endStopped(ctx context.Context, stopped store.Launch) error {
 	})
 }
 
-// loseJob has a Job go on without its Instance, whose process has stopped.
+// loseJob ends the Attempt of a Job at an Instance whose process has stopped.
 func loseJob(tx *store.Tx, do Changes, seen *work.Job, why string) error {
 	j, err := tx.JobForUpdate(seen.OrganizationID, seen.ID)
 	if err != nil || !underWay(j) {
@@ -579,7 +580,7 @@ func loseJob(tx *store.Tx, do Changes, seen *work.Job, why string) error {
 	return err
 }
 
-// missed adds the processes to what a tidy found that are awaited, or have lost their Session, and that it did not find.
+// missed adds reports of the processes that a tidy did not find although they are starting or have lost their Session.
 func missed(tx *store.Tx, tidy *work.Job, runnerID string, found []work.UnitReport) ([]work.UnitReport, error) {
 	open, err := tx.OpenLaunches(tidy.OrganizationID, runnerID)
 	for _, l := range open {

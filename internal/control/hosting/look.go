@@ -32,7 +32,7 @@ type look struct {
 	tasks   []*work.Job // Runner Jobs that are bound
 	own     []*work.Job // those of them in a Step that is the Server's own
 	retire  []retirement
-	stopped []store.Launch   // whose Instances were online and are to be ended
+	stopped []store.Launch   // launches to end: their processes stopped after they were online
 	gone    []catalog.Runner // that were torn down
 	changed bool
 }
@@ -275,7 +275,7 @@ func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
 		if err != nil {
 			return err
 		}
-		gone = !busy // else it may come back: a process may be at work that nobody hears
+		gone = !busy // a busy Instance may reconnect
 	}
 	switch {
 	case o.Stopped && o.here:
@@ -283,7 +283,7 @@ func (l *look) present(f *fleet, o *launch, idle map[string]time.Time) error {
 		return nil
 	case gone && (o.State == store.LaunchDraining || o.instance.Leaving):
 		l.end(o, store.LaunchEnded, "its process ended")
-		f.state.TidyDue = true // what its launcher kept of it goes now
+		f.state.TidyDue = true // to delete its container, volume or folder
 		return nil
 	case gone:
 		l.lose(f, o, store.LaunchEnded, "nothing was heard of it any more")

@@ -157,7 +157,8 @@ func TestSameState(t *testing.T) {
 	}
 }
 
-// TestEngineMissing says at the Job which engine its hosted Runner lacks and what to install, and launches again after a while.
+// TestEngineMissing says at the Job which engine its hosted Runner lacks and what to install, and launches again
+// after a while.
 func TestEngineMissing(t *testing.T) {
 	y := newYard(t, 1)
 	r := y.runners[0]
@@ -194,7 +195,8 @@ func TestEngineMissing(t *testing.T) {
 	}
 }
 
-// TestSpecOfEnding gives a Job that starts nothing no environment: a reference that cannot be followed does not block it.
+// TestSpecOfEnding gives a Job that starts nothing no environment: a reference that cannot be followed does not block
+// it.
 func TestSpecOfEnding(t *testing.T) {
 	y := newYard(t, 1)
 	r := y.runners[0]

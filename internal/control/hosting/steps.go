@@ -235,7 +235,7 @@ func (p *step) others() error {
 			continue
 		}
 		p.busy = true                                         // or the next look says otherwise
-		if j.Status != work.Queued || j.Action == work.Tidy { // which finds out whether the Jobs that are waited for can still end
+		if j.Status != work.Queued || j.Action == work.Tidy { // it finds out whether the Jobs can still end
 			continue
 		}
 		if j, err = p.tx.JobForUpdate(j.OrganizationID, j.ID); err != nil {

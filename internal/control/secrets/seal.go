@@ -62,6 +62,9 @@ func (s *Safe) Open(value json.RawMessage, context []byte) (json.RawMessage, err
 // sealing is Seal or Open.
 type sealing func(value json.RawMessage, context []byte) (json.RawMessage, error)
 
+// OfPlan is what the plan of a Job belongs to that waits for approval.
+func OfPlan(jobID string) []byte { return belongsTo("plan", jobID) }
+
 // SealInputs makes the Inputs of a record fit for the store. owner is the id of the Module or Namespace whose Inputs
 // they are; the Inputs in the snapshot of a Job are its Module's, also those that came from the Namespace.
 func (s *Safe) SealInputs(owner string, inputs []catalog.Input) ([]catalog.Input, error) {

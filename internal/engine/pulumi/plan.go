@@ -42,6 +42,11 @@ type resourcePlan struct {
 	Steps []string `json:"steps"`
 }
 
+// PlanFile implements engine.PlanKeeper. Of a destroy no plan is saved that another host could take.
+func (e *Engine) PlanFile(step work.StepKind, w engine.Workspace) (path, lock string, ok bool, err error) {
+	return filepath.Join(w.JobDir, planFile), "", step == work.StepPlan, nil
+}
+
 // readPlan reads the plan that a preview saved.
 func readPlan(w engine.Workspace, result *work.StepResult) error {
 	data, err := os.ReadFile(filepath.Join(w.JobDir, planFile))

@@ -13,6 +13,7 @@ import (
 
 	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/work"
 )
 
 // forgetPlan removes what a plan that failed, or an earlier one, has left: there is nothing to apply.
@@ -35,6 +36,22 @@ func recordPlan(w engine.Workspace) (string, error) {
 		return "", fmt.Errorf("record the hash of the plan: %w", err)
 	}
 	return sum, nil
+}
+
+// dependencyLock is where init writes which providers it selected.
+const dependencyLock = ".terraform.lock.hcl"
+
+// PlanFile implements engine.PlanKeeper. A plan contains the selected providers,
+// and fits only the same lock file.
+func (e *Engine) PlanFile(step work.StepKind, w engine.Workspace) (path, lock string, ok bool, err error) {
+	if step != work.StepPlan && step != work.StepPlanDestroy {
+		return "", "", false, nil
+	}
+	lock, err = hashOf(filepath.Join(w.Dir, dependencyLock))
+	if errors.Is(err, fs.ErrNotExist) {
+		lock, err = "", nil // no provider but the built-in one
+	}
+	return filepath.Join(w.JobDir, planFile), lock, err == nil, err
 }
 
 // verifyPlan tells whether the plan file is the very one that the plan Step made and, where an approval was

@@ -2,12 +2,13 @@
 // same API.
 //
 // One Unit is one container. It is called as its Unit, bears launcher.Tags and launcher.TagUnit as labels, and runs
-// `legwork runner start`, below one init that reaps what Jobs leave behind: that of the image, or else the engine's. It may not gain privileges, has no kernel
-// capabilities, and has the processors and the memory of its catalog.Size. Of its file system it can write to /var/lib/legwork, a volume, where
-// the Runner works, and to /tmp, unless hosting says that it can to all. It is root where neither hosting nor the image names another user:
-// Describe warns of that.
-// It is not started again when it ends, and stays until it was seen: List gives its exit status and its last lines as the Note of its
-// report, and removes it with its anonymous volumes. Images that were pulled stay on the host: they are its cache.
+// `legwork runner start`, below one init that reaps what Jobs leave behind: that of the image, otherwise the
+// engine's. It may not gain privileges, has no kernel capabilities, and has the processors and the memory of its
+// catalog.Size. Of its file system it can write to /var/lib/legwork, a volume, where the Runner works, and to /tmp,
+// unless hosting says that it can to all. It is root where neither hosting nor the image names another user: Describe
+// warns of that. It is not started again when it ends, and stays until it was seen: List gives its exit status and
+// its last lines as the Note of its report, and removes it with its anonymous volumes. Images that were pulled stay
+// on the host: they are its cache.
 //
 // # What it asks of the engine
 //

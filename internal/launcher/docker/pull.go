@@ -52,8 +52,8 @@ func (e *engine) image(ctx context.Context) error {
 // inits are programs that reap what others leave behind.
 var inits = []string{"tini", "tini-static", "dumb-init", "catatonit", "docker-init", "s6-svscan", "init"}
 
-// startsInit reports whether an entrypoint begins with an init. Its container needs none of the engine's: the image's would not be the first
-// process, and complain.
+// startsInit reports whether an entrypoint begins with an init. Its container needs none of the engine's: the image's
+// would not be the first process, and complain.
 func startsInit(entrypoint []string) bool {
 	return len(entrypoint) > 0 && slices.Contains(inits, path.Base(entrypoint[0]))
 }

@@ -27,7 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"remove leaves nothing":        removeLeavesNothing,
 		"other runners are left alone": others,
 		"an old tidy":                  oldTidy,
-		"one that was lost":            lost,
+		"a lost process":               lost,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +198,7 @@ func oldTidy(t *testing.T, b *Bench) {
 	b.wantProcesses(t, known)
 }
 
-// lost has a process end that the Server misses: a tidy says that it stopped, or does not list it any more, and starts none for it.
+// lost ends a process that the Server misses. A tidy reports it as stopped, or no longer lists it, and starts no other.
 func lost(t *testing.T, b *Bench) {
 	names := []string{launcher.UnitName("cloud", time.Now()), launcher.UnitName("cloud", time.Now())}
 	task := b.Task("owner-a", "cloud", names...)

@@ -13,9 +13,9 @@
 //	<working directory>/hosted/releases/<version>/    programs of newer releases
 //	<working directory>/hosted/releases/lock          held with others by whoever starts one of them, alone by whoever drops some
 //
-// A process that ended with work that it had not reported is started again in its folder when the Server misses it: see Resume. Its working
-// directory goes as soon as nothing works in it any more and nothing in it is unreported; the records and logs of the last few are kept, until
-// Remove.
+// A process that ended with work that it had not reported is started again in its folder when the Server misses it:
+// see Resume. Its working directory goes as soon as nothing works in it any more and nothing in it is unreported; the
+// records and logs of the last few are kept, until Remove.
 package process
 
 import (

@@ -10,7 +10,7 @@ import (
 	"legwork/internal/work"
 )
 
-// maxResumes bounds how often one Unit is started again: a process that dies each time dies of what its folder holds.
+// maxResumes bounds how often a Unit is started again. A process that dies each time dies because of its folder.
 const maxResumes = 3
 
 // Resume implements launcher.Resumer.

@@ -55,7 +55,8 @@ func processOf(dir string) (process.Identity, error) {
 	return process.Identity{}, nil
 }
 
-// dropStrays ends strays and takes their folders away, except those that hold work of an open Job. It gives the other units.
+// dropStrays ends strays and deletes their folders, except folders with work of an open Job. It returns the other
+// units.
 func (l *Launcher) dropStrays(ctx context.Context, task *work.RunnerTask, units []*unit) (others []*unit, err error) {
 	var strays []*unit
 	for _, u := range units {

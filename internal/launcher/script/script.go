@@ -14,7 +14,7 @@
 //	  "region": "eu-1",                  hosting.region, if any
 //	  "size": {"name": "small", "milli_cpu": 500, "memory_mib": 1024},
 //	  "tags": {"legwork-owner": "…", "legwork-runner-id": "…", …},
-//	  "units": [                         of ensure: the processes that shall be there; of resume: those that were lost
+//	  "units": [                         of ensure: the processes that shall be there; of resume: the lost processes
 //	    {"name": "cloud-eu-1f2e3d4c", "environment": {"LEGWORK_SERVER__URL": "…", …}}
 //	  ],
 //	  "names": ["cloud-eu-1f2e3d4c"]     of stop: the processes that shall not
@@ -27,8 +27,8 @@
 //     {"units": [{"name": "…", "id": "…", "state": "starting", "note": "…"}]}: each of the units, starting, running or stopped.
 //   - list prints all processes with the tags legwork-owner and legwork-runner-id of this Runner, in the same form. One is stopped when
 //     nothing of it runs any more, no command that it had started either.
-//   - resume starts each of the units again whose process ended and whose folder survives, in that folder: it reports what it had finished. It
-//     prints those of the units that it knows, in the same form. A script whose processes keep no folder prints {"units": []}.
+//   - resume starts each of the units again whose process ended and whose folder survives, in that folder. It prints the
+//     units that it knows, in the same form. A script whose processes keep no folder prints {"units": []}.
 //   - stop ends the named ones, and takes it as done when one is not there. It prints nothing.
 //   - remove ends all processes with those two tags, and deletes all that ensure made. It prints nothing.
 //
