@@ -123,6 +123,7 @@ func (s *Server) register(mux *http.ServeMux) []byte {
 	s.registerRuns(h)
 	s.registerJobs(h)
 	s.registerMaintenance(h)
+	s.registerHold(h)
 	s.registerLogs(h)
 	s.registerEvents(h)
 	s.registerAudit(h)
@@ -177,7 +178,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(`{"status":"ok"}` + "\n"))
 }
 
-// readyz tells whether this Server should get requests: its database answers and it is not stopping.
+// readyz tells whether this Server should get requests: its database answers, writes do not fail, and it is not stopping. A Server that is on
+// hold says so and is ready, because that is ended by a request.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if s.Draining() {
 		s.writeProblem(w, r, fault.New(fault.Unavailable, "server_stopping", "the Server is stopping"))
@@ -188,6 +190,15 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := s.Control.Ping(ctx); err != nil {
 		s.Log.Warn("database does not answer", "error", err)
 		s.writeProblem(w, r, fault.New(fault.Unavailable, "database_unreachable", "the Server cannot reach its database"))
+		return
+	}
+	if err := s.Control.WriteFailure(); err != nil {
+		s.writeProblem(w, r, err)
+		return
+	}
+	if reason := s.Control.HoldReason(); reason != "" {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"status": "on_hold", "reason": reason}) // the client may be gone
 		return
 	}
 	s.healthz(w, r)

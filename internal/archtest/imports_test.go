@@ -15,7 +15,7 @@ var levels = []struct {
 }{
 	{"pure", []string{"fault", "graph", "expression", "node", "catalog", "runbook", "work", "scale"}}, // in the order of their chain
 	{"means", []string{"release", "launcher", "wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
-	{"actors", []string{"control", "runner", "access"}},
+	{"actors", []string{"control", "runner", "access", "backup"}},
 	{"faces", []string{"api", "web", "cli"}},
 	{"assembly", []string{"boot"}},
 	{"program", []string{"cmd/legwork"}},
@@ -40,7 +40,7 @@ var unreachable = map[string][]string{
 
 // behind are the packages that the faces never import, with what stands before them: a face asks, and control decides
 // and reads. What the faces need of a record's type has a name in control.
-var behind = map[string]string{"store": "control", "blob": "control", "bus": "control", "process": "runner", "engine": "runner", "source": "runner"}
+var behind = map[string]string{"store": "control", "blob": "control", "backup": "boot", "bus": "control", "process": "runner", "engine": "runner", "source": "runner"}
 
 // owners are the outside packages that one package alone may import, by the beginning of their
 // path. "" stands for tests.

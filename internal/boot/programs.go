@@ -24,9 +24,15 @@ func Programs() cli.Programs {
 			if err != nil {
 				return err
 			}
+			if o.Hold {
+				if err := holdDatabase(ctx, settings, "the server was started with --hold"); err != nil {
+					return err
+				}
+			}
 			return RunServer(ctx, settings, log, func(string) {})
 		},
-		RotateKey:  rotateKey,
+		RotateKey: rotateKey,
+		Backup:    backUp, VerifyBackup: verifyBackup, Restore: restore, Migrate: migrateDatabase,
 		Runner:     startRunner,
 		Register:   registerRunner,
 		Unregister: unregisterRunner,

@@ -75,6 +75,7 @@ type server struct {
 	closers  []func() error // in the order of opening
 
 	components bool   // the page of components is served
+	marker     marker // as it is in its file
 	id         string // of this Server among several
 	url        string // that processes connect to which launchers start
 }
@@ -103,6 +104,9 @@ func (s *server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.closers = append(s.closers, s.store.Close)
+	if err := s.useDatabase(ctx); err != nil {
+		return err
+	}
 	s.access, err = access.New(ctx, s.store, access.Settings{
 		Dir: settings.Data, MasterKeyFile: settings.MasterKeyFile, TokenLifetime: time.Duration(settings.TokenLifetime), RegistrationToken: settings.RunnerRegistrationToken.Reveal(),
 	}, log.With(categoryKey, "access"))
@@ -137,6 +141,9 @@ func (s *server) open(ctx context.Context) (err error) {
 		},
 	})
 	s.id = id
+	if err := s.control.PrepareHold(ctx); err != nil {
+		return err
+	}
 	if !settings.LocalRunner {
 		return nil // it may be wanted later: see runLauncher
 	}
@@ -157,21 +164,30 @@ func orNone(d catalog.Duration) time.Duration {
 // serverID gives the id of this Server among several, the same after each start, so that it knows at
 // once which Sessions its former life held. The data folder is locked: it is one process's own.
 func (s *server) serverID() (string, error) {
-	lock, err := os.OpenFile(filepath.Join(s.settings.Data, "server.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := lockDataFolder(filepath.Join(s.settings.Data, "server.lock"), s.settings.Data)
 	if err != nil {
-		return "", fmt.Errorf("open the lock of the data folder: %w", err)
+		return "", err
 	}
 	s.closers = append(s.closers, lock.Close)
-	if err := process.Lock(lock); err != nil {
-		return "", fault.New(fault.Conflict, "data_folder_in_use", "another Server uses the data folder %s", s.settings.Data).
-			WithHint("stop it, or give this one a folder of its own with --data").WithCause(err)
-	}
 	path := filepath.Join(s.settings.Data, "server-id")
 	if b, err := os.ReadFile(path); err == nil && len(b) == 36 {
 		return string(b), nil
 	}
 	id := uuid.NewString()
 	return id, os.WriteFile(path, []byte(id), 0o600)
+}
+
+// lockDataFolder takes the data folder for this process. The lock ends when the file is closed.
+func lockDataFolder(path, dir string) (*os.File, error) {
+	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of the data folder: %w", err)
+	}
+	if err := process.Lock(lock); err != nil {
+		return nil, fault.New(fault.Conflict, "data_folder_in_use", "another Server uses the data folder %s", dir).
+			WithHint("stop it, or give this one a folder of its own with --data").WithCause(errors.Join(err, lock.Close()))
+	}
+	return lock, nil
 }
 
 func databaseOf(settings ServerSettings) string {
@@ -272,6 +288,7 @@ func (s *server) serve(ctx context.Context, l net.Listener) error {
 	parts, failed := errgroup.WithContext(stopping)
 	parts.Go(func() error { return s.control.Run(stopping) })
 	parts.Go(func() error { return s.access.Run(stopping) })
+	parts.Go(func() error { return s.keepMarker(stopping) })
 	listeners := []net.Listener{l}
 	if s.local != nil {
 		listeners = append(listeners, s.local.listener)

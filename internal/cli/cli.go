@@ -26,7 +26,12 @@ type Programs struct {
 	Runner  func(ctx context.Context, o StartOptions, log io.Writer) error
 	// RotateKey gives the database of a Server a new master key and, with data, seals all values anew under a new data key. It says what it did.
 	RotateKey func(ctx context.Context, o StartOptions, data bool, out io.Writer) error
-	Keep      func(ctx context.Context, dir string) error
+	// Backup writes a backup, VerifyBackup checks one, Restore fills a Server from one, and Migrate copies its database. They say what they did.
+	Backup       func(ctx context.Context, o StartOptions, b BackupOptions, out io.Writer) error
+	VerifyBackup func(ctx context.Context, b BackupOptions, out io.Writer) error
+	Restore      func(ctx context.Context, o StartOptions, b BackupOptions, out io.Writer) error
+	Migrate      func(ctx context.Context, o StartOptions, m MigrateOptions, out io.Writer) error
+	Keep         func(ctx context.Context, dir string) error
 	// Tasks are the programs that a Runner has its keeper start, by the word behind `legwork runner`. Each does what a file says
 	// and gives the exit status.
 	Tasks map[string]func(ctx context.Context, file string) int
@@ -47,6 +52,8 @@ type StartOptions struct {
 
 	// FlagNames says what was typed for a key of Flags, such as "--listen"; keys that are not in it: --set.
 	FlagNames map[string]string
+
+	Hold bool // of a Server: it starts on hold
 }
 
 // DevOptions say what `legwork dev` starts.

@@ -44,6 +44,7 @@ func settingFlags(cmd *cobra.Command, known []settingFlag) func() (StartOptions,
 }
 
 func (a *app) serverCommand() *cobra.Command {
+	hold := false
 	cmd := &cobra.Command{
 		Use: "server", Short: "Run a Server", Args: exactly(),
 		Long: "Run a Server until it is stopped. The first interrupt drains it, the second ends it hard.\n" +
@@ -65,9 +66,11 @@ func (a *app) serverCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		o.Hold = hold
 		return a.programs.Server(cmd.Context(), o, a.Err)
 	}
-	cmd.AddCommand(a.rotateKey())
+	cmd.Flags().BoolVar(&hold, "hold", false, "start on hold: nothing is started until legwork server resume. For a clone of a server that has no sign of being one")
+	cmd.AddCommand(a.rotateKey(), a.backupCommand(), a.restoreCommand(), a.migrateCommand(), a.serverStatus(), a.serverResume())
 	return cmd
 }
 

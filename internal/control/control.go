@@ -173,8 +173,9 @@ type Control struct {
 	closed  bool
 
 	draining atomic.Bool
-	born     time.Time    // from which this Server's own time is counted, whatever the clocks do
-	upSince  atomic.Int64 // that time, in nanoseconds, since which it could have heard every Instance; 0 before Run
+	hold     atomic.Pointer[store.Hold] // as last read; nil when jobs are started
+	born     time.Time                  // from which this Server's own time is counted, whatever the clocks do
+	upSince  atomic.Int64               // that time, in nanoseconds, since which it could have heard every Instance; 0 before Run
 }
 
 var errStopped = fault.New(fault.Unavailable, "server_stopping", "the Server is stopping").WithHint("try again in a moment")
@@ -227,6 +228,9 @@ func (c *Control) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	if err := c.PrepareHold(ctx); err != nil {
+		return err
+	}
 	c.upSince.Store(int64(began))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

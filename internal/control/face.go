@@ -77,6 +77,9 @@ func (c *Control) Organization(ctx context.Context, actor catalog.Actor) (catalo
 // Ping tells whether the database answers.
 func (c *Control) Ping(ctx context.Context) error { return c.store.Ping(ctx) }
 
+// WriteFailure returns why the database stored nothing in the last seconds, and nil when it did.
+func (c *Control) WriteFailure() error { return c.store.WriteFailure() }
+
 // countEvery is how old the count of Jobs may be that the metrics show.
 const countEvery = 15 * time.Second
 

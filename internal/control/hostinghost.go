@@ -25,6 +25,7 @@ func (h hostingHost) Waiting() []hosting.Waiter {
 
 func (h hostingHost) Idle(runnerID string) map[string]time.Time { return h.c.queue.Idle(runnerID) }
 func (h hostingHost) Signal(org string)                         { h.c.signal(org) }
+func (h hostingHost) OnHold() bool                              { return h.c.hold.Load() != nil }
 
 func (h hostingHost) Leave(_, instanceID string) {
 	if s := h.c.sessions.ofInstance(instanceID); s != nil {

@@ -39,14 +39,14 @@ func (c *Control) mayTake(tx *store.Tx, s *session, module catalog.Module, task 
 	if i.SessionID != s.id || !i.Connected {
 		return errSessionOver
 	}
-	m, err := tx.Maintenance(s.org)
+	pause, err := tx.Paused(s.org)
 	if err != nil {
 		return err
 	}
 	switch {
 	case i.Draining:
 		return errDrains
-	case m != nil:
+	case pause:
 		return errHeldBack
 	case task: // it takes no place, needs no Assignment, and one that is disabled can do it
 		return nil

@@ -66,12 +66,8 @@ func (h queueHost) Fleet(ctx context.Context, org string) (*queue.Fleet, error) 
 			return err
 		}
 		f.Rights = catalog.RightsOf(org, assignments)
-		m, err := tx.Maintenance(org)
-		if err != nil {
+		if f.Pause, err = paused(tx, org); err != nil {
 			return err
-		}
-		if m != nil {
-			f.Maintenance = maintenanceText(m)
 		}
 		instances, err := tx.InstancesBeyond(org, h.c.server)
 		for _, i := range instances {

@@ -36,6 +36,9 @@ func (c *Control) retireLoop(ctx context.Context) {
 
 // retire deletes the Jobs that ended longer ago than kept, but for some of each Module, and tells how many.
 func (c *Control) retire(ctx context.Context, kept time.Duration, ofModule int) (n int, err error) {
+	if c.hold.Load() != nil {
+		return 0, nil
+	}
 	now, err := c.store.Now(ctx)
 	if err != nil {
 		return 0, err
@@ -120,6 +123,9 @@ func (c *Control) forgetLoop(ctx context.Context) {
 // forgetGone forgets the ephemeral Instances that were last heard of too long ago. Those stay to which a Job is bound: it may be
 // a changing Step that comes back.
 func (c *Control) forgetGone(ctx context.Context) error {
+	if c.hold.Load() != nil {
+		return nil
+	}
 	var some []catalog.Runner
 	err := c.store.View(ctx, func(tx *store.Tx) error { // mostly nobody is gone, and then nothing is locked
 		some = nil

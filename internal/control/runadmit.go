@@ -41,7 +41,7 @@ func (t *turn) admit() (bool, error) {
 // obstacle says why a Runbook Job cannot begin now.
 func (t *turn) obstacle() (work.Wait, error) {
 	run := t.conduct.Run
-	wait, err := maintenanceWait(t.tx, run.OrganizationID)
+	wait, err := paused(t.tx, run.OrganizationID)
 	if err != nil || wait != (work.Wait{}) {
 		return wait, err
 	}
@@ -50,15 +50,6 @@ func (t *turn) obstacle() (work.Wait, error) {
 	}
 	others, err := t.tx.RunsOf(run.OrganizationID, run.RunbookID)
 	return busyRunbook(run, others), err
-}
-
-// maintenanceWait says that nothing begins in an Organization, when it is so.
-func maintenanceWait(tx *store.Tx, org string) (work.Wait, error) {
-	m, err := tx.Maintenance(org)
-	if err != nil || m == nil {
-		return work.Wait{}, err
-	}
-	return work.Wait{Code: work.WaitMaintenance, Text: maintenanceText(m)}, nil
 }
 
 // busyRunbook says which of the Jobs of a Runbook, oldest first, a Job that waits for its turn waits for: the one before it in line, so that what is said

@@ -144,7 +144,7 @@ func (s *runSweep) lookAtWaiting(ctx context.Context) error {
 		wait, known := held[run.OrganizationID]
 		if !known {
 			err := s.c.store.View(ctx, func(tx *store.Tx) (err error) {
-				wait, err = maintenanceWait(tx, run.OrganizationID)
+				wait, err = paused(tx, run.OrganizationID)
 				return err
 			})
 			if err != nil {

@@ -97,7 +97,7 @@ func (c *Control) fireDue(ctx context.Context, now time.Time) error {
 		}
 		return err
 	})
-	if err != nil || c.draining.Load() {
+	if err != nil || c.draining.Load() || c.hold.Load() != nil {
 		return err
 	}
 	for _, s := range schedules {

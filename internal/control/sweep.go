@@ -67,6 +67,7 @@ func (c *Control) sweep(ctx context.Context, s *sweeper, now reading) {
 		each time.Duration
 		do   func(context.Context, time.Time) error
 	}{
+		{"hold", new(time.Duration), 0, func(ctx context.Context, _ time.Time) error { return c.readHold(ctx) }},
 		{"server lease", &s.beat, serverBeat, c.beat},
 		{"due jobs", new(time.Duration), 0, func(ctx context.Context, at time.Time) error {
 			if !c.heardAll(now) {
@@ -198,6 +199,9 @@ func dueEvent(j *work.Job, now time.Time) work.Event {
 }
 
 func (c *Control) prune(ctx context.Context, now time.Time) error {
+	if c.hold.Load() != nil {
+		return nil
+	}
 	return c.store.Update(ctx, func(tx *store.Tx) error {
 		return tx.PruneEvents(now.Add(-c.limits.EventsKept), now.Add(-c.limits.AuditKept))
 	})

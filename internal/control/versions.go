@@ -160,7 +160,7 @@ func leastConsent(instances []store.Instance) release.Consent {
 
 // tellRelease has an Instance write into its log, once, that there is a newer release.
 func (c *Control) tellRelease(ctx context.Context, s *session) {
-	if s.updates == "" || s.updates == string(release.Off) {
+	if s.updates == "" || s.updates == string(release.Off) || c.hold.Load() != nil {
 		return
 	}
 	var p published

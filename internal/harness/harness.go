@@ -286,6 +286,9 @@ func (s *Server) Start() {
 	})
 }
 
+// Use adds arguments with which the Server is started from now on.
+func (s *Server) Use(more ...string) { s.args = append(s.args, more...) }
+
 // Partings is how many Sessions the Server's process has seen end without a word. That the Instance is offline shows later.
 func (s *Server) Partings() int { return strings.Count(s.Output(), "msg=\"session ended\"") }
 

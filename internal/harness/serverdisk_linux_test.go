@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,9 @@ func TestFullDiskOfTheServer(t *testing.T) {
 		out := s.Try("runner", "create", fmt.Sprintf("another-%d", tries))
 		return out.Status != 0 && strings.Contains(out.Err, "the disk of the database is full") && strings.Contains(out.Err, "free some space")
 	})
+	if got := readyStatus(t, s); got != http.StatusServiceUnavailable {
+		t.Errorf("/readyz while writes fail: got %d, want 503", got)
+	}
 	if s.Ended() {
 		t.Fatal("the server ended")
 	}
@@ -51,10 +55,22 @@ func TestFullDiskOfTheServer(t *testing.T) {
 		t.Errorf("attempt %d, losses %+v", j.Attempt, j.Losses)
 	}
 	linesOnce(t, s.Log(id), lines)
+	harness.Eventually(t, "/readyz answers 200 again", func() bool { return readyStatus(t, s) == http.StatusOK })
 	if n := strings.Count(s.Output(), "is full"); n > 100 {
 		t.Errorf("it says %d times that the disk is full", n)
 	}
 	s.Kill()
 	s.Start() // the database is checked at the start
 	linesOnce(t, s.Log(id), lines)
+}
+
+// readyStatus returns the status with which the Server answers to a load balancer.
+func readyStatus(t *testing.T, s *harness.Server) int {
+	t.Helper()
+	r, err := http.Get(s.URL + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	return r.StatusCode
 }

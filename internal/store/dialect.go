@@ -27,6 +27,7 @@ type dialect struct {
 	forUpdate string // locks the rows of a SELECT
 	lock      string // holds the lock named $1 until the end of the transaction
 	share     string // the same, together with others that share it
+	home      string // selects what identifies the place of the database; empty where it cannot tell
 	spoils    bool   // a failed statement spoils its transaction
 
 	trouble func(error) trouble
@@ -71,8 +72,10 @@ var postgresDialect = dialect{
 	forUpdate:   " FOR NO KEY UPDATE", // rows that refer to it may still be added
 	lock:        "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
 	share:       "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))",
-	spoils:      true,
-	trouble:     postgresTrouble,
+	home: `SELECT (SELECT system_identifier FROM pg_control_system())::text || '/' ||
+		(SELECT oid FROM pg_database WHERE datname = current_database())::text`,
+	spoils:  true,
+	trouble: postgresTrouble,
 }
 
 func sqliteTrouble(err error) trouble {
@@ -116,6 +119,8 @@ func postgresTrouble(err error) trouble {
 		return damaged
 	case "22021", "22P05":
 		return badText
+	case "25006": // the server was made read-only, as a standby is
+		return unreachable
 	}
 	switch e.Code[:2] {
 	case "08", "53", "57": // connection, resources, operator intervention

@@ -95,3 +95,14 @@ func (tx *Tx) ExplainRunners(org string) (string, error) {
 func (tx *Tx) ExplainInstances(org string) (string, error) {
 	return tx.explainQuery(selectInstance+" WHERE org = $1 AND ($2 = '' OR runner_id = $2) ORDER BY name, id", org, "")
 }
+
+// failingBackend is a database that stores nothing.
+type failingBackend struct {
+	backend
+	err error
+}
+
+func (f failingBackend) update(context.Context, func(*Tx) error) error { return f.err }
+
+// FailWrites lets every Update fail.
+func FailWrites(s *Store, err error) { s.backend = failingBackend{err: err} }

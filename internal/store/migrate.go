@@ -22,14 +22,9 @@ var migrations embed.FS
 // migrate brings the schema up to date. A schema that is newer than this program is refused: it may mean
 // what this program does not know.
 func migrate(ctx context.Context, db *sql.DB, kind goose.Dialect, d *dialect, log *slog.Logger, opts ...goose.ProviderOption) error {
-	steps, err := migrationSteps(d)
+	p, err := migrator(db, kind, d, opts...)
 	if err != nil {
 		return err
-	}
-	opts = append(opts, goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true), goose.WithSlog(slog.New(slog.DiscardHandler)))
-	p, err := goose.NewProvider(kind, db, nil, opts...)
-	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
 	}
 	have, want, err := p.GetVersions(ctx)
 	if err != nil {
@@ -47,6 +42,20 @@ func migrate(ctx context.Context, db *sql.DB, kind goose.Dialect, d *dialect, lo
 		log.Info("database migrated", "version", m.Source.Version, "duration", m.Duration)
 	}
 	return nil
+}
+
+// migrator returns what applies the migrations to a database.
+func migrator(db *sql.DB, kind goose.Dialect, d *dialect, opts ...goose.ProviderOption) (*goose.Provider, error) {
+	steps, err := migrationSteps(d)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true), goose.WithSlog(slog.New(slog.DiscardHandler)))
+	p, err := goose.NewProvider(kind, db, nil, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return p, nil
 }
 
 // migrationSteps renders the numbered files for one dialect.

@@ -39,7 +39,8 @@ type postgresDB struct {
 	closed atomic.Bool
 }
 
-func openPostgres(ctx context.Context, url string, log *slog.Logger) (backend, error) {
+// postgresConfig reads the URL of a database.
+func postgresConfig(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The error of the parser may show the URL, and with it the password.
@@ -51,6 +52,14 @@ func openPostgres(ctx context.Context, url string, log *slog.Logger) (backend, e
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectMost
+	}
+	return config, nil
+}
+
+func openPostgres(ctx context.Context, url string, log *slog.Logger) (backend, error) {
+	config, err := postgresConfig(url)
+	if err != nil {
+		return nil, err
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", strayAfter.Milliseconds()))

@@ -15,8 +15,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"legwork/internal/fault"
@@ -37,11 +39,39 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{backend: b}, nil
+	s := &Store{backend: b}
+	if err := s.refuseUnfinished(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// refuseUnfinished refuses a database that a restore or a migration has filled in part.
+func (s *Store) refuseUnfinished(ctx context.Context) error {
+	return s.View(ctx, func(tx *Tx) error {
+		n, _, err := find(tx, value[int64], "SELECT count(*) FROM import_progress")
+		if err == nil && n > 0 {
+			err = errUnfinished()
+		}
+		return err
+	})
 }
 
 // Store is an open database. It is safe for concurrent use.
-type Store struct{ backend backend }
+type Store struct {
+	backend backend
+	failed  atomic.Pointer[failedWrite] // the last one
+}
+
+// failedWrite is an Update that the database could not store, for a reason that is not the Update's own.
+type failedWrite struct {
+	at  time.Time
+	err error
+}
+
+// failedFor is how long the database counts as not writable after a write failed. Servers write every 10 s, so a disk that stays full is
+// noticed again before that.
+const failedFor = 15 * time.Second
 
 // backend is what differs between the two databases beyond their dialect: how transactions are run.
 type backend interface {
@@ -68,7 +98,21 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.backend.n
 // it, and an Update inside fn would wait for ever. In SQLite many small Updates that meet share one commit; an
 // error of fn undoes its own writes alone. An Update whose ctx ends before it began is not run.
 func (s *Store) Update(ctx context.Context, fn func(tx *Tx) error) error {
-	return s.backend.update(ctx, fn)
+	err := s.backend.update(ctx, fn)
+	switch fault.Code(err) {
+	case "database_full", "database_unavailable", "database_damaged":
+		s.failed.Store(&failedWrite{time.Now(), err})
+	}
+	return err
+}
+
+// WriteFailure returns why writes failed in the last seconds, and nil when none did.
+func (s *Store) WriteFailure() error {
+	f := s.failed.Load()
+	if f == nil || time.Since(f.at) >= failedFor {
+		return nil
+	}
+	return f.err
 }
 
 // View runs fn in a transaction that reads one consistent state. It is short, too: it has one of few connections, and keeps

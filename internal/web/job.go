@@ -191,6 +191,8 @@ func (p jobView) advice() advice {
 		return advice{text: "It needs outputs that another Module's apply is about to make.", link: "/jobs?state=under-way", linkTitle: "See what is under way"}
 	case work.WaitMaintenance:
 		return advice{text: "No Job begins while there is maintenance.", command: "legwork maintenance off"}
+	case work.WaitOnHold:
+		return advice{text: "The Server runs on a restored or copied database. Check what waits before you resume.", command: "legwork server resume"}
 	case work.WaitStarting:
 		return advice{text: "It begins as soon as that Instance is online.", link: p.startingPath(), linkTitle: "See what is started"}
 	case work.WaitRefused:

@@ -17,7 +17,10 @@ func (j *Job) instanceAway() Wait {
 }
 
 // endInterruption removes what was said of an interruption that is over.
-func (j *Job) endInterruption() { j.InterruptedReason, j.InterruptedAt = "", time.Time{} }
+func (j *Job) endInterruption() {
+	j.InterruptedReason, j.InterruptedAt = "", time.Time{}
+	j.Restored = false
+}
 
 // stepUnderWay names the step in which a job was interrupted.
 func (j *Job) stepUnderWay() string {

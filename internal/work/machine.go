@@ -80,6 +80,14 @@ var table = []transition{
 	{From: []Status{Interrupted}, On: onLeaseLost, To: []Status{Interrupted, Queued, Failed, Canceled}, do: lostAgain},
 	{From: []Status{Interrupted}, On: onRecoveryOver, To: []Status{Queued, Failed, Canceled}, do: recoveryOver},
 	{From: []Status{Interrupted}, On: onCancelRequested, To: []Status{Interrupted, Canceled}, do: cancelInterrupted},
+
+	{From: []Status{Queued}, On: onRestored, To: []Status{Queued, Failed}, do: restored},
+	{From: []Status{Waiting}, On: onRestored, To: []Status{Waiting}, do: restored},
+	{From: []Status{AwaitingApproval}, On: onRestored, To: []Status{Running, Failed}, do: restored},
+	{From: []Status{Claimed, Interrupted}, On: onRestored, To: []Status{Interrupted}, do: restored},
+	{From: []Status{Running}, On: onRestored, To: []Status{Running, Interrupted}, do: restored},
+	{From: []Status{Canceling}, On: onRestored, To: []Status{Canceling, Interrupted}, do: restored},
+	{From: []Status{Interrupted}, On: onRestoreOver, To: []Status{Interrupted, Failed, Canceled}, do: restoreOver},
 }
 
 // move is one application of the table: the Job being changed, why, when, and what follows.
@@ -607,6 +615,9 @@ func leaseLostCanceling(m *move) {
 
 func lostAgain(m *move) {
 	e := m.event.(LeaseLost)
+	if m.job.Restored { // it waits for the operator
+		return
+	}
 	if e.Gone {
 		m.notComingBack(e.Reason)
 		return

@@ -267,6 +267,7 @@ const (
 	WaitModuleBusy     WaitCode = "module_busy"
 	WaitForModule      WaitCode = "waiting_for_module"
 	WaitMaintenance    WaitCode = "maintenance"
+	WaitOnHold         WaitCode = "on_hold"
 	WaitRefused        WaitCode = "refused_by_instance"
 	WaitRunbookBusy    WaitCode = "runbook_busy" // another Job of the Runbook is under way
 	WaitRound          WaitCode = "waiting_for_round"
@@ -339,6 +340,8 @@ type Job struct {
 	Losses  []Loss   `json:"losses,omitempty"`
 	// Resumable is set while the job is queued again and the instance of its last attempt may still bring that attempt back.
 	Resumable *Resumable `json:"resumable,omitempty"`
+	// Restored: interrupted because the database was restored, without a deadline. See Restored in restored.go.
+	Restored bool `json:"restored,omitempty"`
 
 	Cancel *Cancel   `json:"cancel,omitempty"`
 	Limits Limits    `json:"limits"`

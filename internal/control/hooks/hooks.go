@@ -179,7 +179,7 @@ func (h *Hooks) truth(tx *store.Tx, d *Demand) (*truth, error) {
 	if t.runner, err = tx.Runner(org, d.Runner.ID); err != nil || !callableNow(t.runner) {
 		return nil, ignoreGone(err)
 	}
-	if m, err := tx.Maintenance(org); err != nil || m != nil {
+	if paused, err := tx.Paused(org); err != nil || paused {
 		return nil, err
 	}
 	if t.instances, err = tx.Instances(org, t.runner.ID); err != nil || d.met(t.instances) {

@@ -69,7 +69,7 @@ func (h *Hooks) claim(ctx context.Context, d store.WebhookDelivery) (t *try, err
 		}
 		mine := d
 		mine.Claim = claim
-		if m, err := tx.Maintenance(d.OrganizationID); err != nil || m != nil {
+		if paused, err := tx.Paused(d.OrganizationID); err != nil || paused {
 			return errors.Join(err, letGo(tx, mine, now.Add(deferredFor)))
 		}
 		r, err := tx.Runner(d.OrganizationID, d.RunnerID)
@@ -131,7 +131,7 @@ func (h *Hooks) needless(tx *store.Tx, r catalog.Runner, w store.Webhook, d stor
 
 // waitsForInstance tells whether a reason to wait is the lack of an Instance, as far as it is known yet.
 func waitsForInstance(code work.WaitCode) bool {
-	return code == "" || code == work.WaitMaintenance || code == work.WaitNoInstance || code == work.WaitPinnedOffline
+	return code == "" || code == work.WaitMaintenance || code == work.WaitOnHold || code == work.WaitNoInstance || code == work.WaitPinnedOffline
 }
 
 // send makes one try and stores what came of it. When ctx ends first, the delivery is let go of, for another Server or later.

@@ -84,6 +84,8 @@ type Host interface {
 	Delete(ctx context.Context, r catalog.Runner, by string) error
 	// Signal wakes whoever shows the Runners of an Organization.
 	Signal(org string)
+	// OnHold reports whether nothing may be launched or removed.
+	OnHold() bool
 }
 
 // Settings are what the installation knows of itself.
@@ -231,6 +233,9 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // Look decides once about all hosted Runners, and does it. What cannot be done for one Organization holds up no other.
 func (h *Hosting) Look(ctx context.Context) {
+	if h.host.OnHold() {
+		return
+	}
 	runners, err := h.runners(ctx)
 	if err != nil {
 		h.trouble(ctx, "could not look for hosted runners", err)

@@ -22,6 +22,7 @@ type yard struct {
 	org     string
 	runners []catalog.Runner
 	waiting []Waiter
+	held    bool // the installation is on hold
 	updates int
 	queued  []store.JobSnapshot
 }
@@ -47,6 +48,8 @@ func newYard(t testing.TB, n int) *yard {
 	}))
 	return y
 }
+
+func (y *yard) OnHold() bool { return y.held }
 
 func (y *yard) add(tx *store.Tx, i int) error {
 	p := store.ServicePrincipal{OrganizationID: y.org, Name: fmt.Sprintf("p%04d", i), ClientID: fmt.Sprintf("p%04d", i), Role: "runner"}
@@ -203,4 +206,20 @@ func TestATidyToldFromLaunches(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+func TestNothingIsLaunchedOrRemovedOnHold(t *testing.T) {
+	y := newYard(t, 2)
+	h := New(y, y.store, slog.New(slog.DiscardHandler), Settings{})
+	y.held = true
+	y.wait(y.runners[0], 3)
+	h.Look(t.Context())
+	if y.updates != 0 || len(y.queued) != 0 {
+		t.Errorf("on hold: got %d updates and %d jobs, want none", y.updates, len(y.queued))
+	}
+	y.held = false
+	h.Look(t.Context())
+	if len(y.queued) != 1 {
+		t.Errorf("after the hold: got %d jobs, want 1", len(y.queued))
+	}
 }

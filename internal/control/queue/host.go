@@ -53,11 +53,11 @@ type Reason struct {
 
 // Fleet is what a pass knows of the Runners of an Organization.
 type Fleet struct {
-	Runners     map[string]catalog.Runner      // by id
-	Rights      catalog.Rights                 //
-	Remote      []store.Instance               // connected to other Servers
-	Labels      map[string][]map[string]string // that Instances ever had of their own, by Runner
-	Maintenance string                         // why nothing new is begun; empty when it may be
+	Runners map[string]catalog.Runner      // by id
+	Rights  catalog.Rights                 //
+	Remote  []store.Instance               // connected to other Servers
+	Labels  map[string][]map[string]string // that Instances ever had of their own, by Runner
+	Pause   work.Wait                      // why nothing new is started; zero when it may be
 
 	read time.Time
 }

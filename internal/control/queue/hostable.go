@@ -7,6 +7,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/store"
+	"legwork/internal/work"
 )
 
 // believed is how long others are given to take a Job before an Instance is launched for it: those of which this Server does not know
@@ -22,7 +23,7 @@ func (q *Queue) Hostable(now time.Time) []Waiter {
 	free := map[string]int{} // places of self-hosted Runners that are not spoken for
 	for _, b := range q.buckets {
 		f := q.fleets[b.org]
-		if f == nil || f.Maintenance != "" || b.task || b.need.Instance != "" || b.need.Holder.Instance != "" {
+		if f == nil || f.Pause != (work.Wait{}) || b.task || b.need.Instance != "" || b.need.Holder.Instance != "" {
 			continue
 		}
 		hosted, others := q.hostsOf(f, b)

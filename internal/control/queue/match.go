@@ -76,7 +76,7 @@ func (q *Queue) match(now time.Time) {
 func (q *Queue) suitable(b *bucket) *lineup {
 	l := &lineup{bucket: b}
 	f := q.fleets[b.org]
-	if f == nil || f.Maintenance != "" {
+	if f == nil || f.Pause != (work.Wait{}) {
 		return l
 	}
 	for _, r := range f.runnersFor(b) {

@@ -336,14 +336,14 @@ func TestMaintenanceAndTheEndHoldBack(t *testing.T) {
 	w := newWorld(t)
 	a := w.online(w.runner(catalog.RunnerSpec{Name: "edge"}), "a", 5)
 	id := w.waits("m0", catalog.ModuleSpec{})
-	w.fleet.Maintenance = "ann moves house"
+	w.fleet.Pause = work.Wait{Code: work.WaitMaintenance, Text: "ann moves house"}
 	w.Stale(org)
 	w.pass(0)
 	is(t, "in maintenance", a.got())
 	if got := w.why(id); got != (work.Wait{Code: work.WaitMaintenance, Text: "ann moves house"}) {
 		t.Errorf("it waits for %+v", got)
 	}
-	w.fleet.Maintenance = ""
+	w.fleet.Pause = work.Wait{}
 	w.pass(fleetTime / 2)
 	is(t, "it is not known yet", a.got())
 	w.Stale(org)

@@ -57,8 +57,8 @@ func (q *Queue) reasons(now time.Time) []Reason {
 
 // entryReason is what keeps this very Job waiting.
 func (q *Queue) entryReason(f *Fleet, b *bucket, e *entry, now time.Time) (work.Wait, bool) {
-	if f.Maintenance != "" {
-		return work.Wait{Code: work.WaitMaintenance, Text: f.Maintenance}, true
+	if f.Pause != (work.Wait{}) {
+		return f.Pause, true
 	}
 	if holder, busy := q.busy[e.lane]; busy && holder.jobID != e.id {
 		return work.Wait{Code: work.WaitModuleBusy, Text: fmt.Sprintf("job #%d of the same module is under way", holder.number)}, true

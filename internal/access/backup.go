@@ -1,0 +1,60 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"legwork/internal/fault"
+)
+
+// KeyFiles returns the master key and the admin token as they are in their files. There may be no file of the admin token.
+func KeyFiles(dir, masterKeyFile string) (masterKey, adminToken string, err error) {
+	path := MasterKeyPath(dir, masterKeyFile)
+	if _, err := os.Stat(path + nextSuffix); err == nil {
+		return "", "", fault.New(fault.Conflict, "rotation_unfinished", "a rotation of the master key was interrupted").
+			WithHint("finish it first: run legwork server rotate-key again")
+	}
+	if _, err := readMasterKey(path); err != nil {
+		return "", "", err
+	}
+	key, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", fmt.Errorf("read the master key: %w", err)
+	}
+	token, err := os.ReadFile(filepath.Join(dir, adminTokenFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", fmt.Errorf("read the admin token: %w", err)
+	}
+	return strings.TrimSpace(string(key)), strings.TrimSpace(string(token)), nil
+}
+
+// PutKeyFiles writes the files that KeyFiles read. A file that is there already must have the same content.
+func PutKeyFiles(dir, masterKeyFile, masterKey, adminToken string) error {
+	if err := putKeyFile(MasterKeyPath(dir, masterKeyFile), masterKey); err != nil || adminToken == "" {
+		return err
+	}
+	return putKeyFile(filepath.Join(dir, adminTokenFile), adminToken)
+}
+
+func putKeyFile(path, text string) error {
+	err := writeOnce(path, text+"\n")
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	there, err := os.ReadFile(path)
+	if err == nil && strings.TrimSpace(string(there)) != text {
+		err = fault.New(fault.Conflict, "key_file_exists", "the file %s is there already and is not that of the backup", path).
+			WithHint("move it away, or restore into an empty data folder")
+	}
+	return err
+}
+
+// HasMasterKey reports whether the file of the master key is there.
+func HasMasterKey(dir, masterKeyFile string) bool {
+	_, err := os.Stat(MasterKeyPath(dir, masterKeyFile))
+	return err == nil
+}
