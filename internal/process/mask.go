@@ -27,11 +27,12 @@ type Masker struct {
 	sieve   [1 << filterBits / 64]uint64
 	byHead  map[uint32][]string // patterns by their first 4 bytes, longest first
 	byFirst [256][]string       // the same by their first byte, for the last 3 bytes of a text
+	with    string              // stands where a secret stood
 }
 
 // NewMasker makes a Masker for these values.
 func NewMasker(secrets []string) *Masker {
-	m := &Masker{byHead: map[uint32][]string{}}
+	m := &Masker{byHead: map[uint32][]string{}, with: maskText}
 	seen := map[string]bool{}
 	for _, secret := range secrets {
 		for _, form := range maskForms(secret) {
@@ -101,6 +102,24 @@ func (m *Masker) Mask(text string) string {
 	return string(s.Finish(s.Write(nil, []byte(text))))
 }
 
+// Replacing returns a Masker of the same secrets that puts another text in their place.
+func (m *Masker) Replacing(with string) *Masker {
+	other := *m
+	other.with = with
+	return &other
+}
+
+// Holds reports whether a text, which is whole, has one of the secrets in it, in any of the forms that are masked.
+func (m *Masker) Holds(text string) bool {
+	bytes := []byte(text)
+	for i := m.next(bytes, 0); i < len(bytes); i = m.next(bytes, i+1) {
+		if full, _ := m.at(bytes[i:]); full > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Stream begins to mask one stream of bytes. A nil Masker masks nothing.
 func (m *Masker) Stream() *MaskStream { return &MaskStream{masker: m} }
 
@@ -144,7 +163,7 @@ func (s *MaskStream) scan(dst, p []byte, last bool) []byte {
 			continue
 		}
 		if i >= out {
-			dst = append(append(dst, text[out:i]...), maskText...)
+			dst = append(append(dst, text[out:i]...), s.masker.with...)
 		}
 		out = max(out, i+full)
 	}

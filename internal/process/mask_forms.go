@@ -14,7 +14,7 @@ import (
 const minWrapped = 16
 
 // maskForms lists what to look for so that a secret is not seen: the value itself, each of its lines
-// when it has several, and the value in JSON, in a URL, in base64. White space around the value and
+// when it has several, and the value in upper and lower case, in JSON, in a URL, in base64, alone or inside a longer text. White space around the value and
 // its lines does not count, as most programs drop or add it.
 func maskForms(secret string) []string {
 	value := strings.TrimSpace(secret)
@@ -28,10 +28,12 @@ func maskForms(secret string) []string {
 			forms = append(forms, strings.TrimSpace(line))
 		}
 	}
+	forms = append(forms, strings.ToUpper(value), strings.ToLower(value))
 	forms = append(forms, jsonForms(value)...)
 	query := url.QueryEscape(value)
 	forms = append(forms, query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(value))
 	forms = append(forms, base64Forms(value)...)
+	forms = append(forms, base64Inside(value)...)
 	if secret != value {
 		forms = append(forms, base64Forms(secret)...)
 	}
@@ -66,6 +68,22 @@ func jsonForms(value string) []string {
 		}
 	}
 	return []string{text, string(html[1 : len(html)-1]), ascii.String()}
+}
+
+// base64Inside lists what of the base64 of a longer text is the value's own, wherever in the text it stands: three bytes make four
+// characters, so that there are three ways. The characters at both ends that hold bits of the text around it are left out.
+func base64Inside(value string) []string {
+	var forms []string
+	for offset, cut := range []int{0, 2, 3} {
+		text := append(make([]byte, offset), value...)
+		whole := len(text) * 8 / 6
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			if whole-cut >= minMasked {
+				forms = append(forms, encoding.EncodeToString(text)[cut:whole])
+			}
+		}
+	}
+	return forms
 }
 
 // base64Forms encodes with both alphabets, and as the lines of 76 and of 64 characters into which

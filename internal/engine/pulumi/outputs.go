@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"strings"
+	"slices"
 
 	"legwork/internal/catalog"
 	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/process"
 	"legwork/internal/work"
 )
 
@@ -26,14 +28,28 @@ func (e *Engine) readOutputs(ctx context.Context, w engine.Workspace, result *wo
 		return err
 	}
 	result.Outputs, result.HasOutputs = map[string]catalog.OutputValue{}, true
+	masker := process.NewMasker(w.Secrets)
 	for name, value := range shown {
-		sensitive := !bytes.Equal(value, hidden[name])
-		for _, secret := range w.Secrets {
-			sensitive = sensitive || strings.Contains(string(value), secret)
-		}
+		sensitive := !bytes.Equal(value, hidden[name]) || holds(masker, w.Secrets, value)
 		result.Outputs[name] = catalog.OutputValue{Value: value, Sensitive: sensitive}
 	}
 	return nil
+}
+
+// holds reports whether a secret stands in a JSON value: as one of its texts or numbers, or in any form that is masked inside one.
+func holds(masker *process.Masker, secrets []string, value json.RawMessage) bool {
+	dec := json.NewDecoder(bytes.NewReader(value))
+	dec.UseNumber()
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return masker.Holds(string(value))
+		}
+		text := fmt.Sprint(token)
+		if text != "" && slices.Contains(secrets, text) || masker.Holds(text) {
+			return true
+		}
+	}
 }
 
 func (e *Engine) outputs(ctx context.Context, w engine.Workspace, more ...string) (map[string]json.RawMessage, error) {

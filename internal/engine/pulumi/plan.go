@@ -17,6 +17,7 @@ import (
 
 	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/process"
 	"legwork/internal/work"
 )
 
@@ -164,6 +165,10 @@ func finish(w engine.Workspace, result *work.StepResult, summary work.PlanSummar
 		return fmt.Errorf("record the hash of the plan: %w", err)
 	}
 	result.Plan = &summary
+	masker := process.NewMasker(w.Secrets) // a program may make names out of sensitive Inputs
+	for i := range changes {
+		changes[i].Address, changes[i].Type = masker.Mask(changes[i].Address), masker.Mask(changes[i].Type)
+	}
 	result.Changes, err = json.Marshal(changes)
 	return err
 }

@@ -1,13 +1,11 @@
 package terraform
 
 import (
-	"cmp"
 	"encoding/json"
-	"slices"
-	"strings"
 
 	tfjson "github.com/hashicorp/terraform-json"
 
+	"legwork/internal/process"
 	"legwork/internal/work"
 )
 
@@ -17,48 +15,31 @@ const (
 	unknown = "(known after apply)"
 )
 
-// minSecret is the shortest secret that is looked for inside other texts: a shorter one would
-// be found everywhere by chance.
-const minSecret = 4
-
 // redactor takes out of changes what the engine marks as sensitive and, since the code may forget the
-// mark, every value of a sensitive Input.
+// mark, every value of a sensitive Input, in all forms that are masked in logs.
 type redactor struct {
-	exact  map[string]bool // a text that is a secret as a whole
-	inside *strings.Replacer
-	found  []string
+	exact  map[string]bool // a text that is a secret as a whole: shorter ones than the masker looks for inside others
+	masker *process.Masker
 }
 
 func newRedactor(secrets []string) redactor {
-	r := redactor{exact: map[string]bool{}}
+	r := redactor{exact: map[string]bool{}, masker: process.NewMasker(secrets).Replacing(hidden)}
 	for _, s := range secrets {
-		if s == "" {
-			continue
-		}
-		r.exact[s] = true
-		if len(s) >= minSecret {
-			r.found = append(r.found, s)
+		if s != "" {
+			r.exact[s] = true
 		}
 	}
-	slices.SortFunc(r.found, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	var pairs []string
-	for _, s := range r.found {
-		pairs = append(pairs, s, hidden)
-	}
-	r.inside = strings.NewReplacer(pairs...)
 	return r
 }
 
-// holds tells whether a text has a secret in it.
-func (r redactor) holds(text string) bool {
-	return r.exact[text] || slices.ContainsFunc(r.found, func(s string) bool { return strings.Contains(text, s) })
-}
+// holds reports whether a text has a secret in it.
+func (r redactor) holds(text string) bool { return r.exact[text] || r.masker.Holds(text) }
 
 func (r redactor) text(s string) string {
 	if r.exact[s] {
 		return hidden
 	}
-	return r.inside.Replace(s)
+	return r.masker.Mask(s)
 }
 
 // resource turns the engine's change of a resource into ours.
