@@ -9,12 +9,14 @@ package access
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -52,6 +54,8 @@ type Access struct {
 	clients       *limiter // attempts to log in, by client id
 	wrongOfPair   *limiter // failed attempts, by client id and address
 	wrongOfRemote *limiter // failed attempts, by address
+
+	adminFile atomic.Pointer[[sha256.Size]byte] // hash of the token in the file of the admin token; nil: there is no file
 
 	people *people // who logs in with a password or a browser
 
@@ -91,6 +95,7 @@ func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logg
 	if err := a.firstStart(ctx); err != nil {
 		return nil, err
 	}
+	a.findAdminFile()
 	return a, nil
 }
 

@@ -77,7 +77,8 @@ func second[T any](_ T, err error) error { return err }
 func TestAdminTokenIsRotated(t *testing.T) {
 	dir, ctx, st := t.TempDir(), context.Background(), openStore(t)
 	a := open(t, st, dir)
-	owner, first := admin(t, a, dir), adminToken(t, dir)
+	first := adminToken(t, dir)
+	owner := admin(t, a, dir)
 	before, err := a.Credentials(ctx, owner, "admin")
 	if err != nil || len(before) != 1 {
 		t.Fatalf("%v %v", before, err)

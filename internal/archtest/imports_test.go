@@ -14,7 +14,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"pure", []string{"fault", "graph", "expression", "node", "catalog", "runbook", "work", "scale"}}, // in the order of their chain
-	{"means", []string{"release", "launcher", "wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
+	{"means", []string{"confine", "release", "launcher", "wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
 	{"actors", []string{"control", "runner", "access", "backup"}},
 	{"faces", []string{"api", "web", "cli"}},
 	{"assembly", []string{"boot"}},
@@ -28,6 +28,8 @@ var siblings = map[[2]string]string{
 	{"launcher", "engine"}:  "launchers are started as engines are",
 	{"launcher", "release"}: "they start programs of releases",
 	{"launcher", "process"}: "they know processes again",
+	{"launcher", "confine"}: "what is launched next to the data of a Server must not see it",
+	{"engine", "confine"}:   "nor may what engines start there",
 	{"cli", "api"}:          "the Go client stands with the JSON types in api",
 	{"web", "api"}:          "the pages show the JSON types of api",
 }

@@ -76,9 +76,18 @@ type dev struct {
 
 func (d *dev) path(name string) string { return filepath.Join(d.home, name) }
 
+// adminToken takes the admin token out of the data folder of the Server, and keeps it where the environment of the user reads it.
+func (d *dev) adminToken() ([]byte, error) {
+	err := os.Rename(d.path("data/admin-token"), d.path("token"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.ReadFile(d.path("token"))
+}
+
 // live runs the Runner beside a Server that answers, until ctx ends.
 func (d *dev) live(ctx context.Context, url string, serverEnded chan error) error {
-	token, err := os.ReadFile(d.path("data/admin-token"))
+	token, err := d.adminToken()
 	if err != nil {
 		return fmt.Errorf("read the admin token: %w", err)
 	}
@@ -199,7 +208,7 @@ func (d *dev) ready(ctx context.Context, runner *child) error {
 			return err
 		}
 	}
-	env := fmt.Sprintf("export LEGWORK_SERVER=%s LEGWORK_TOKEN=$(cat '%s')\n", d.url, d.path("data/admin-token"))
+	env := fmt.Sprintf("export LEGWORK_SERVER=%s LEGWORK_TOKEN=$(cat '%s')\n", d.url, d.path("token"))
 	if err := os.WriteFile(d.path("env.new"), []byte(env), 0o600); err != nil {
 		return fmt.Errorf("write the environment: %w", err)
 	}

@@ -30,7 +30,7 @@ func (s *RunnerSettings) launcherHost(self string) launcher.Host {
 	return launcher.Host{
 		Dir: filepath.Join(s.WorkingDirectory.WorkingDirectory, "hosted"), Program: self, Version: Version(), CAFile: s.Server.CAFile,
 		Keys: s.Runner.ReleaseKeys, OwnOnly: s.Runner.Updates == string(release.Off), Settings: s.handedDown(),
-		Environment: s.Runner.LauncherEnvironment, TempDir: os.Getenv("TMPDIR"),
+		Environment: s.Runner.LauncherEnvironment, TempDir: os.Getenv("TMPDIR"), Limits: s.launcherLimits,
 	}
 }
 

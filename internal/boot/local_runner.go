@@ -102,6 +102,7 @@ func (s *server) openLocalRunner() (*localRunner, error) {
 	l.settings.Runner.Launcher = true // the host is the Server's own
 	l.settings.Runner.LauncherEnvironment = s.settings.LauncherEnvironment
 	l.settings.Runner.ReleaseKeys = s.settings.ReleaseKeys
+	l.settings.launcherLimits = s.settings.launcherLimits()
 	if l.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fault.New(fault.Unavailable, "listen", "the local runner finds no free port on the loopback").WithCause(err).
 			WithHint("turn it off with local_runner: false, or free some ports")
@@ -164,6 +165,7 @@ func (l *localRunner) connect(ctx context.Context, self string) error {
 	settings.use(token)
 	settings.Server.URL = "http://" + l.listener.Addr().String()
 	config := runnerConfig(settings, self, l.log)
+	config.Confine = l.server.settings.confinement()
 	if l.launcher {
 		config.Engines = engine.Set{launcher.Name: config.Engines[launcher.Name]}
 	}

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -9,6 +10,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/cli"
+	"legwork/internal/confine"
 	"legwork/internal/engine/discovery"
 	"legwork/internal/fault"
 	"legwork/internal/process"
@@ -20,6 +22,9 @@ func Programs() cli.Programs {
 	return cli.Programs{
 		Version: Version(),
 		Server: func(ctx context.Context, o cli.StartOptions, log io.Writer) error {
+			if err := process.KeepPrivate(); err != nil {
+				return err
+			}
 			settings, err := LoadServerSettings(layers(o))
 			if err != nil {
 				return err
@@ -31,8 +36,9 @@ func Programs() cli.Programs {
 			}
 			return RunServer(ctx, settings, log, func(string) {})
 		},
-		RotateKey: rotateKey,
-		Backup:    backUp, VerifyBackup: verifyBackup, Restore: restore, Migrate: migrateDatabase,
+		RotateKey:  rotateKey,
+		AdminToken: resetAdminToken,
+		Backup:     backUp, VerifyBackup: verifyBackup, Restore: restore, Migrate: migrateDatabase,
 		Runner:     startRunner,
 		Register:   registerRunner,
 		Unregister: unregisterRunner,
@@ -40,14 +46,32 @@ func Programs() cli.Programs {
 			return RunKeeper(ctx, dir, os.Stderr)
 		},
 		Tasks: map[string]func(context.Context, string) int{
-			"round":    func(ctx context.Context, file string) int { return runner.RunRound(ctx, file, os.Environ(), os.Stdout) },
-			"discover": func(ctx context.Context, file string) int { return discovery.Main(ctx, file, os.Stdout) },
-			"launch":   func(ctx context.Context, file string) int { return launchers.Main(ctx, file, os.Stdout) },
+			"round":    private(func(ctx context.Context, file string) int { return runner.RunRound(ctx, file, os.Environ(), os.Stdout) }),
+			"discover": private(func(ctx context.Context, file string) int { return discovery.Main(ctx, file, os.Stdout) }),
+			"launch":   private(func(ctx context.Context, file string) int { return launchers.Main(ctx, file, os.Stdout) }),
+		},
+		Confine: func(text string, argv []string) error {
+			policy, err := confine.Parse(text)
+			if err != nil {
+				return fmt.Errorf("read the policy of a confined command: %w", err)
+			}
+			return confine.Exec(policy, argv, os.Environ())
 		},
 		Dev: func(ctx context.Context, o cli.DevOptions, out io.Writer) error {
 			return RunDev(ctx, DevOptions(o), out)
 		},
 		Schema: schema,
+	}
+}
+
+// private makes a task keep its memory and its environment, which hold secrets, from other processes of the same user.
+func private(task func(context.Context, string) int) func(context.Context, string) int {
+	return func(ctx context.Context, file string) int {
+		if err := process.KeepPrivate(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		return task(ctx, file)
 	}
 }
 
@@ -63,12 +87,21 @@ func startRunner(ctx context.Context, o cli.StartOptions, log io.Writer) error {
 	if ctx.Err() != nil { // a signal came before, and nobody counted it
 		return context.Cause(ctx)
 	}
-	process.AwaitInherited() // when this process was another release before
-	settings, err := LoadRunnerSettings(layers(o))
+	if err := process.KeepPrivate(); err != nil {
+		return err
+	}
+	environ, err := process.WithoutSettings(runner.IsSetting)
 	if err != nil {
 		return err
 	}
-	settings.environ = os.Environ()
+	process.AwaitInherited() // when this process was another release before
+	from := layers(o)
+	from.Environ = environ
+	settings, err := LoadRunnerSettings(from)
+	if err != nil {
+		return err
+	}
+	settings.environ = environ
 	forgetSettings()
 	if err := ensureRegistered(ctx, &settings, newLog(log, settings.Logging.Format, settings.Logging.Level)); err != nil {
 		return err

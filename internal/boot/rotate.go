@@ -36,6 +36,25 @@ func rotateKey(ctx context.Context, o cli.StartOptions, data bool, out io.Writer
 	return nil
 }
 
+// resetAdminToken gives the admin of a Server a new token.
+func resetAdminToken(ctx context.Context, o cli.StartOptions, out io.Writer) error {
+	settings, err := LoadServerSettings(layers(o))
+	if err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, databaseOf(settings), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	path, err := access.ResetAdminToken(ctx, st, settings.Data)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The new admin token is in %s. The old one does not work any more. The file is removed when the token is used for the first time.\n", path)
+	return nil
+}
+
 // sealAnew makes a new data key, and seals everything with it.
 func sealAnew(ctx context.Context, st *store.Store, path string, out io.Writer) error {
 	keys, err := access.RotateData(ctx, st, path)

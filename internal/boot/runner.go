@@ -99,7 +99,7 @@ func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config
 		Engines: engines(s, self),
 		Keeper: process.Launch{Argv: []string{self, "runner", "keep", "--dir", runner.KeeperDir(dir)},
 			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}},
-		Version: Version(), Log: log,
+		Version: Version(), Log: log, Program: self,
 	}
 }
 
@@ -121,5 +121,8 @@ func engines(s RunnerSettings, self string) engine.Set {
 // RunKeeper runs the keeper of a folder. Its log goes to out.
 func RunKeeper(ctx context.Context, dir string, out io.Writer) error {
 	leanMemory()
+	if err := process.KeepPrivate(); err != nil {
+		return err
+	}
 	return process.RunKeeper(ctx, dir, Version(), newLog(out, "text", func(string) slog.Level { return slog.LevelInfo }))
 }

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"legwork/internal/fault"
+	"legwork/internal/runner"
 )
 
 // Layers is where settings come from, besides the defaults. Each layer is over the one before.
@@ -36,6 +37,7 @@ type Layers struct {
 // fault.Invalid whose Details name every problem.
 func LoadRunnerSettings(from Layers) (RunnerSettings, error) {
 	settings := DefaultRunnerSettings()
+	settings.WorkingDirectory.WorkingDirectory = runner.FolderIn(hostOf(from.Environ).home)
 	g, err := load("runner", &settings, from, runnerVariable)
 	if err == nil {
 		settings.secretReference = g.leaves[path{"Runner", "Credentials", "ClientSecret"}.key()].reference
@@ -47,6 +49,7 @@ func LoadRunnerSettings(from Layers) (RunnerSettings, error) {
 // fault.Invalid whose Details name every problem.
 func LoadServerSettings(from Layers) (ServerSettings, error) {
 	settings := DefaultServerSettings()
+	settings.file = from.File
 	_, err := load("server", &settings, from, serverVariable)
 	return settings, err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/launcher"
 	"legwork/internal/release"
 	"legwork/internal/runner"
 )
@@ -45,7 +46,8 @@ type RunnerSettings struct {
 	registering     bool   // the identity is not needed: it is about to be had
 	registered      bool   // the identity came from the token file
 
-	environ []string // that the process began with, for a release that takes its place
+	environ        []string         // that the process began with, for a release that takes its place
+	launcherLimits *launcher.Limits // what may be launched next to a Server; nil: anything
 }
 
 // EngineSettings say where the binaries of the engines are found.
@@ -236,7 +238,7 @@ func DefaultRunnerSettings() RunnerSettings {
 		Logging:      LoggingSettings{LogLevel: map[string]LogLevel{"Default": "Information"}, Format: "text"},
 		Runner: RunnerSection{Capacity: 10, Lifetime: string(catalog.Persistent),
 			Updates: string(release.Notify), UpdateTimeout: catalog.Duration(runner.DefaultUpdateTimeout)},
-		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: "~/.snapcd/runner", MaxAgeDays: 30},
+		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: runner.DefaultFolder, MaxAgeDays: 30},
 		Cancel:           CancelSettings{InterruptSeconds: 30, TerminateSeconds: 10},
 		Policy:           PolicySettings{AllowedReferences: slices.Clone(defaultReferences), ReferenceFolders: slices.Clone(defaultReferenceFolders)},
 		ExternalSettings: ExternalSettings{RefreshSeconds: 300},

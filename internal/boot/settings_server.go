@@ -92,6 +92,17 @@ type ServerSettings struct {
 	// Runner.launcher_environment of a Runner that launches.
 	LauncherEnvironment []string `json:"launcher_environment" jsonschema:"maxItems=100"`
 
+	// What the Server's own Runner may launch on demand: process, docker, kubernetes, ecs, exec. Empty: nothing; Runners on other hosts launch.
+	// What it launches runs on the Server's host, or with the Server's rights in a cloud.
+	Launchers []catalog.LauncherKind `json:"launchers" jsonschema:"maxItems=5,enum=process,enum=docker,enum=kubernetes,enum=ecs,enum=exec"`
+	// Folder with the scripts of launcher exec, which a Runner names as hosting.exec.file. The Server's own Runner runs no other scripts.
+	LauncherScripts string `json:"launcher_scripts"`
+	// How Jobs on the Server's host are kept from the Server's data: "landlock", or "none", with which everybody who may change a Module or a
+	// Runbook that runs there can become an owner. Holds for local_runner and for launcher process.
+	Isolation string `json:"isolation" jsonschema:"enum=landlock,enum=none"`
+	// Folders that isolated Jobs may change, in addition to their own and those for temporary files.
+	IsolationWritable []string `json:"isolation_writable" jsonschema:"maxItems=100"`
+
 	// A shared secret of at least 16 characters with which any number of Runners may register themselves. Tokens of `legwork
 	// runner token create` are safer: they expire. Empty: none.
 	RunnerRegistrationToken Secret `json:"runner_registration_token"`
@@ -102,6 +113,8 @@ type ServerSettings struct {
 	UseRemoteRunner bool `json:"use_remote_runner"`
 	// What happens to Nodes of a Runbook that no Runner's Node filter covers: "refuse" the Job, or "local": the Local Runner has them.
 	UncoveredNodes string `json:"uncovered_nodes" jsonschema:"enum=refuse,enum=local"`
+
+	file string // the settings were read from, if any
 }
 
 // DefaultServerSettings are the settings where nothing is set.
@@ -126,6 +139,7 @@ func DefaultServerSettings() ServerSettings {
 		WebhookWait:            catalog.Duration(control.DefaultWebhookWait),
 		WebhookRepeat:          catalog.Duration(control.DefaultWebhookRepeat),
 		UseRemoteRunner:        true,
+		Isolation:              isolationLandlock,
 		UncoveredNodes:         "refuse",
 	}
 }
@@ -189,6 +203,7 @@ func (s *ServerSettings) checkPlaces(h *host, problem report) {
 		problem("release_keys", "cannot be used: %s", err)
 	}
 	checkEnvironment("launcher_environment", s.LauncherEnvironment, problem)
+	s.checkIsolation(h, problem)
 	if n := len(s.RunnerRegistrationToken.Reveal()); n > 0 && (n < minRegistrationToken || n > maxRegistrationToken) {
 		problem("runner_registration_token", "must have %d to %d characters: whoever guesses it has a Runner", minRegistrationToken, maxRegistrationToken)
 	}

@@ -80,7 +80,7 @@ func TestRunnerDefaults(t *testing.T) {
 	got := fmt.Sprint(s.JobLogStream, s.HooksPreapproval.Enabled, s.Runner.Capacity, s.Runner.Instance == host, s.Cancel,
 		s.WorkingDirectory, s.Logging, s.Engine.AdditionalBinaryPaths)
 	want := "{50 true 5} false 10 true {30 10} " +
-		"{/home/someone/.snapcd/runner /home/someone/.snapcd/runner/.temp 30 0 false} {map[Default:Information] text} []"
+		"{/home/someone/.legwork/runner /home/someone/.legwork/runner/.temp 30 0 false} {map[Default:Information] text} []"
 	if got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
@@ -178,6 +178,30 @@ func TestAppsettingsFileWorksAsItStands(t *testing.T) {
 	} {
 		if got := s.Logging.Level(category); got != level {
 			t.Errorf("level of %s: got %s, want %s", category, got, level)
+		}
+	}
+}
+
+// TestDefaultWorkingDirectory: a folder of an earlier product is used where it is the only one.
+func TestDefaultWorkingDirectory(t *testing.T) {
+	for _, c := range []struct {
+		there []string
+		want  string
+	}{
+		{nil, ".legwork/runner"}, {[]string{".snapcd/runner"}, ".snapcd/runner"}, {[]string{".snapcd/runner", ".legwork/runner"}, ".legwork/runner"},
+	} {
+		home := t.TempDir()
+		for _, folder := range c.there {
+			if err := os.MkdirAll(filepath.Join(home, folder), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := LoadRunnerSettings(Layers{Environ: complete("HOME=" + home)})
+		if err != nil {
+			t.Fatal(problems(t, err))
+		}
+		if got := s.WorkingDirectory.WorkingDirectory; got != filepath.Join(home, c.want) {
+			t.Errorf("with %v: got %s, want %s", c.there, got, c.want)
 		}
 	}
 }

@@ -205,11 +205,12 @@ func TestRulesOfHosting(t *testing.T) {
 		"hosting.ecs.permissions_boundary: ": on(catalog.LaunchECS, func(h *catalog.Hosting) {
 			h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{PermissionsBoundary: "arn:aws:iam::123456789012:role/x"}
 		}),
-		"hosting.ecs.task_role: ":          on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{TaskRole: "jobs"} }),
-		"hosting.ecs.log_retention_days: ": on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{LogRetention: 8} }),
-		"hosting.exec: is missing":         on(catalog.LaunchExec, func(*catalog.Hosting) {}),
-		"hosting.exec.run: is missing":     on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{} }),
-		"hosting.exec.file: is not for":    on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{File: "x"} }),
+		"hosting.ecs.task_role: ":               on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{TaskRole: "jobs"} }),
+		"hosting.ecs.log_retention_days: ":      on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{LogRetention: 8} }),
+		"hosting.exec: is missing":              on(catalog.LaunchExec, func(*catalog.Hosting) {}),
+		"hosting.exec.run: is missing":          on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{} }),
+		"hosting.exec.file: must be a file":     on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{File: "../x"} }),
+		"hosting.exec.file: cannot be combined": on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{File: "x", Run: "y"} }),
 	} {
 		spec := catalog.RunnerSpec{Name: "r", Hosting: &catalog.Hosting{Launcher: catalog.LaunchProcess}}
 		change(&spec)

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -303,14 +304,18 @@ func (c *checker) form(field, text string, form *regexp.Regexp, wants string) {
 	}
 }
 
-// execHosting checks the script of launcher exec: a text, since there is no source that it could be a file of.
+// execHosting checks the script of launcher exec: a text, or a file of the folder of scripts that the Server's settings name.
 func (c *checker) execHosting(h Hosting) {
 	switch {
 	case h.Launcher == LaunchExec && h.Exec == nil:
 		c.add("hosting.exec", "is missing: launcher exec wants the script that does its work")
 	case h.Exec == nil:
+	case h.Exec.File != "" && h.Exec.Run != "":
+		c.add("hosting.exec.file", "cannot be combined with run")
 	case h.Exec.File != "":
-		c.add("hosting.exec.file", "is not for a launcher, which has no source: say run, which may call a program of its host")
+		if !fs.ValidPath(h.Exec.File) {
+			c.add("hosting.exec.file", "must be a file of the folder launcher_scripts on the server's host, relative to it")
+		}
 	case strings.TrimSpace(h.Exec.Run) == "":
 		c.add("hosting.exec.run", "is missing")
 	}

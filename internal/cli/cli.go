@@ -31,10 +31,14 @@ type Programs struct {
 	VerifyBackup func(ctx context.Context, b BackupOptions, out io.Writer) error
 	Restore      func(ctx context.Context, o StartOptions, b BackupOptions, out io.Writer) error
 	Migrate      func(ctx context.Context, o StartOptions, m MigrateOptions, out io.Writer) error
-	Keep         func(ctx context.Context, dir string) error
+	// AdminToken replaces the token of a Server's admin.
+	AdminToken func(ctx context.Context, o StartOptions, out io.Writer) error
+	Keep       func(ctx context.Context, dir string) error
 	// Tasks are the programs that a Runner has its keeper start, by the word behind `legwork runner`. Each does what a file says
 	// and gives the exit status.
 	Tasks map[string]func(ctx context.Context, file string) int
+	// Confine replaces this process by a command that a policy confines. It returns only when that failed.
+	Confine func(policy string, argv []string) error
 	// Register registers a Runner as its settings say. ask is told whether these have a registration token, and gives one that
 	// goes before it, or "".
 	Register func(ctx context.Context, o StartOptions, ask func(have bool) (string, error)) (Registered, error)

@@ -23,7 +23,7 @@ func (a *app) runnerDeploy() *cobra.Command {
 		Long: "Deploy a hosted Runner. What flags say of its hosting is written into its record, which is made when there is none; the rest\n" +
 			"stays as it is. The Job is followed until it is over; the exit status is 0 only when it succeeded. Deploying again is no\n" +
 			"harm: it finishes what broke off.\n\n" +
-			"  legwork runner deploy pool --launcher process --max 5 --all-modules\n" +
+			"  legwork runner deploy pool --launcher process --through gate --max 5 --all-modules\n" +
 			"  legwork runner deploy cloud-eu --launcher ecs --region eu-central-1 --size medium --cloud-identity aws-prod\n\n" +
 			"What no flag speaks of (environment, subnets, the script of launcher exec) is said in a manifest: docs/HOSTING.md.",
 	}

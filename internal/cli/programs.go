@@ -48,7 +48,7 @@ func (a *app) serverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "server", Short: "Run a Server", Args: exactly(),
 		Long: "Run a Server until it is stopped. The first interrupt drains it, the second ends it hard.\n" +
-			"At first start it writes the token of its admin to the file admin-token in its data folder.\n" +
+			"At first start it writes the token of its admin to the file admin-token in its data folder. The file is removed when the token is first used.\n" +
 			"Settings come from the file, then the environment (LEGWORK_SERVER__LISTEN), then flags. `legwork schema server` prints all keys.",
 	}
 	options := settingFlags(cmd, []settingFlag{
@@ -70,7 +70,7 @@ func (a *app) serverCommand() *cobra.Command {
 		return a.programs.Server(cmd.Context(), o, a.Err)
 	}
 	cmd.Flags().BoolVar(&hold, "hold", false, "start on hold: nothing is started until legwork server resume. For a clone of a server that has no sign of being one")
-	cmd.AddCommand(a.rotateKey(), a.backupCommand(), a.restoreCommand(), a.migrateCommand(), a.serverStatus(), a.serverResume())
+	cmd.AddCommand(a.rotateKey(), a.adminToken(), a.backupCommand(), a.restoreCommand(), a.migrateCommand(), a.serverStatus(), a.serverResume())
 	return cmd
 }
 

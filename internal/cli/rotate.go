@@ -30,3 +30,23 @@ func (a *app) rotateKey() *cobra.Command {
 	}
 	return cmd
 }
+
+func (a *app) adminToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "admin-token", Short: "Replace the admin token of a Server that was lost", Args: exactly(),
+		Long: "Make a new token of the admin and write it to the file admin-token in the data folder. The old one ends.\n" +
+			"Give it the settings that the Server is started with. With SQLite stop the Server first.",
+	}
+	options := settingFlags(cmd, []settingFlag{
+		{"data", "data", "folder of the Server's data (default ./data)"},
+		{"database", "database", "postgres:// URL; without it SQLite in the data folder"},
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o, err := options()
+		if err != nil {
+			return err
+		}
+		return a.programs.AdminToken(cmd.Context(), o, a.Out)
+	}
+	return cmd
+}

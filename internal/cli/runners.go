@@ -409,7 +409,14 @@ func (a *app) runnerTasks() []*cobra.Command {
 			},
 		})
 	}
-	return all
+	return append(all, a.confineCommand())
+}
+
+func (a *app) confineCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "confine POLICY -- COMMAND...", Short: "Run a command confined; a server starts this by itself", Args: cobra.MinimumNArgs(2), Hidden: true,
+		RunE: func(_ *cobra.Command, args []string) error { return a.programs.Confine(args[0], args[1:]) },
+	}
 }
 
 func (a *app) assignmentCommand() *cobra.Command {

@@ -28,6 +28,7 @@ type Workspace struct {
 	Secrets []string   // values to mask wherever they appear
 	Spec    *work.Spec //
 	Tool    Tool       //
+	Confine []string   // begins every command line that runs what the source brings; may be empty
 }
 
 // Command is what the keeper shall start for a Step. It is an argument vector, never a shell line.

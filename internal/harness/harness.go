@@ -231,11 +231,13 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 // Server is a legwork server process.
 type Server struct {
 	*Process
-	t    testing.TB
-	URL  string
-	Data string
-	args []string
-	Home string // HOME of everything that is started for this Server
+	t       testing.TB
+	URL     string
+	Data    string
+	args    []string
+	Home    string // HOME of everything that is started for this Server
+	tokenMu sync.Mutex
+	token   string
 }
 
 // StartServer starts a Server on a random port, with more arguments if given, and waits until it is ready.
@@ -300,13 +302,19 @@ func (s *Server) env(more ...string) []string {
 	}, more...)
 }
 
-// Token is the admin token that the Server wrote at its first start.
+// Token returns the admin token that the Server wrote at its first start, whose file goes with its first use.
 func (s *Server) Token() string {
+	s.tokenMu.Lock()
+	defer s.tokenMu.Unlock()
+	if s.token != "" {
+		return s.token
+	}
 	b, err := os.ReadFile(filepath.Join(s.Data, "admin-token"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return strings.TrimSpace(string(b))
+	s.token = strings.TrimSpace(string(b))
+	return s.token
 }
 
 // Result is how a command of the command line ended.

@@ -38,7 +38,13 @@ func count(all []launch, state string) (n int) {
 // hosted starts a Server with a hosted Runner that all Modules may use, and a gate that the scripts of Modules wait for.
 func hosted(t *testing.T, hosting string, modules ...string) (*harness.Server, gate) {
 	t.Helper()
-	s := harness.StartServer(t)
+	return hostedWith(t, []string{"--set", "launchers=process"}, hosting, modules...)
+}
+
+// hostedWith is hosted on a Server with settings.
+func hostedWith(t *testing.T, settings []string, hosting string, modules ...string) (*harness.Server, gate) {
+	t.Helper()
+	s := harness.StartServer(t, settings...)
 	t.Cleanup(func() {
 		harness.EndProcessesIn(s.Data)
 		harness.EndKeepers(filepath.Join(s.Data, "local-runner"))
@@ -110,8 +116,7 @@ func TestHostedIdle(t *testing.T) {
 }
 
 // failing is a launcher that starts processes itself, and fails the first two times. %[1]s is a folder of its own, %[2]s the program.
-const failing = `
-      set -eu
+const failing = `set -eu
       home=%[1]s
       told=$(cat)
       case $1 in
@@ -137,20 +142,25 @@ const failing = `
       esac
 `
 
-func byScript(t *testing.T, home string) string {
+func byScript(t *testing.T, home string) (settings []string, hosting string) {
 	t.Helper()
 	binary, err := harness.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "\n  launcher: exec\n  max: 3\n  one_off: true\n  exec:\n    run: |" + fmt.Sprintf(failing, home, binary)
+	scripts := t.TempDir()
+	if err := os.WriteFile(filepath.Join(scripts, "launch.sh"), fmt.Appendf(nil, failing, home, binary), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--set", "launchers=exec", "--set", "launcher_scripts=" + scripts}, "{launcher: exec, max: 3, one_off: true, exec: {file: launch.sh}}"
 }
 
 // TestHostedLauncherFailsTwice: what a launcher cannot do is said at the Job that waits, and tried again until it can.
 func TestHostedLauncherFailsTwice(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	s, g := hosted(t, byScript(t, home), "m0", "m1")
+	settings, hosting := byScript(t, home)
+	s, g := hostedWith(t, settings, hosting, "m0", "m1")
 	t.Cleanup(func() { harness.EndProcessesIn(home) })
 	asked := filepath.Join(home, "asked")
 	fails := func(times int) {
@@ -182,7 +192,8 @@ func TestHostedLauncherFailsTwice(t *testing.T) {
 func TestHostedServerKilledInDeploy(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	s, _ := hosted(t, byScript(t, home))
+	settings, hosting := byScript(t, home)
+	s, _ := hostedWith(t, settings, hosting)
 	t.Cleanup(func() { harness.EndProcessesIn(home) })
 	hold := filepath.Join(home, "hold")
 	for path, text := range map[string]string{hold: "", filepath.Join(home, "asked"): "x\nx\n"} {

@@ -38,6 +38,7 @@ type assignment struct {
 	Environment []string        `json:"environment,omitempty"` // Host.Environment
 	TempDir     string          `json:"temp_dir,omitzero"`     // Host.TempDir
 	Settings    json.RawMessage `json:"settings,omitempty"`    // Host.Settings
+	Limits      *Limits         `json:"limits,omitempty"`      // Host.Limits
 }
 
 // outcome is what the process leaves.
@@ -90,7 +91,7 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 	}
 	a := assignment{Step: step, Task: bare(w.Spec.Task), Result: resultPath(w, step), Dir: e.host.Dir, CAFile: e.host.CAFile, Keys: e.host.Keys,
 		Version: e.host.Version, OwnOnly: e.host.OwnOnly, Removing: w.Spec.Action == work.Remove,
-		Environment: e.host.Environment, TempDir: e.host.TempDir, Settings: e.host.Settings}
+		Environment: e.host.Environment, TempDir: e.host.TempDir, Settings: e.host.Settings, Limits: e.host.Limits}
 	if a.Task.Hosting.Exec != nil && w.Spec.Script != nil {
 		script := *w.Spec.Script // that was looked at
 		a.Task.Hosting.Exec = &script

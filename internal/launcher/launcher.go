@@ -25,8 +25,11 @@ package launcher
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"legwork/internal/catalog"
+	"legwork/internal/confine"
+	"legwork/internal/fault"
 	"legwork/internal/work"
 )
 
@@ -77,6 +80,25 @@ type Host struct {
 	TempDir     string // TMPDIR of the Runner's process, that of a Step being gone with its Job; may be empty
 	// Settings is a file of settings, JSON, for Runners that are started on this host: what its owner lets a Server do. Empty: none.
 	Settings json.RawMessage
+	// Limits is what may be launched where the host is that of the Server itself. nil: the owner of the host has allowed everything.
+	Limits *Limits
+}
+
+// Limits bound what the Server's own Runner launches, next to the Server's data.
+type Limits struct {
+	Kinds   []catalog.LauncherKind `json:"kinds"`             // that may be used; none by default
+	Scripts string                 `json:"scripts,omitempty"` // absolute: the folder with the scripts of launcher exec; empty: none
+	// Confine hides the Server's data from processes that are launched on its host. nil: they see it, which the owner asked for.
+	Confine *confine.Policy `json:"confine,omitempty"`
+}
+
+// allow refuses a launcher that the settings of the Server do not name.
+func (l *Limits) allow(kind catalog.LauncherKind) error {
+	if l == nil || slices.Contains(l.Kinds, kind) {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "launcher_not_allowed", "the settings of this server do not allow it to use the launcher %s itself", kind).
+		WithHint("add %s to launchers in the settings of the server, or launch through a runner on another host (hosting.through)", kind)
 }
 
 // New makes a launcher. It touches nothing.

@@ -40,6 +40,9 @@ func (k Kinds) Main(ctx context.Context, file string, out io.Writer) int {
 		p.until = time.Now().Add(defaultPatience)
 	}
 	p.launcher, err = k.open(a, say)
+	if err == nil && !a.takesDown() {
+		err = a.Limits.allow(a.Task.Hosting.Launcher)
+	}
 	var units []work.UnitReport
 	if err == nil {
 		units, err = p.perform(ctx, a.Step)
@@ -61,6 +64,11 @@ func (k Kinds) Main(ctx context.Context, file string, out io.Writer) int {
 	return 0
 }
 
+// takesDown reports whether the Step only ends what was launched before, which is always allowed.
+func (a *assignment) takesDown() bool {
+	return a.Removing || a.Step == work.StepTeardown || a.Step == work.StepTidy
+}
+
 // open makes the launcher of a task.
 func (k Kinds) open(a assignment, say func(string)) (Launcher, error) {
 	if a.Task.Hosting == nil {
@@ -76,7 +84,7 @@ func (k Kinds) open(a assignment, say func(string)) (Launcher, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	return open(Host{Dir: a.Dir, Program: self, Version: a.Version, CAFile: a.CAFile, Keys: a.Keys, OwnOnly: a.OwnOnly, Say: say,
-		Environment: a.Environment, TempDir: a.TempDir, Settings: a.Settings})
+		Environment: a.Environment, TempDir: a.TempDir, Settings: a.Settings, Limits: a.Limits})
 }
 
 // takeEnvironment moves what is secret from the environment of this program into the task. hide masks it in a text.

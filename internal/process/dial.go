@@ -104,7 +104,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	}
 	cc := &clientConn{conn: conn, gone: make(chan struct{}), calls: map[uint64]chan frame{}}
 	in := bufio.NewReader(conn)
-	if err := cc.greet(in, c.version); err != nil {
+	if err := cc.greet(in, c.version, readKey(c.dir)); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 }
 
 // greet says hello and finds the protocol to speak.
-func (cc *clientConn) greet(in *bufio.Reader, version string) error {
-	message, err := encodeFrame(0, opHello, helloBody{Min: protocolMin, Max: protocolMax, Version: version, Pid: os.Getpid()}, nil)
+func (cc *clientConn) greet(in *bufio.Reader, version, key string) error {
+	message, err := encodeFrame(0, opHello, helloBody{Min: protocolMin, Max: protocolMax, Version: version, Pid: os.Getpid(), Key: key}, nil)
 	if err != nil {
 		return err
 	}

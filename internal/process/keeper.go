@@ -26,6 +26,7 @@ const (
 	lockName   = "keeper.lock"
 	socketName = "keeper.sock"
 	logName    = "keeper.log"
+	keyName    = "keeper.key"
 )
 
 const (
@@ -46,6 +47,7 @@ type keeper struct {
 	spares  *Spares
 	pid     int
 	null    *os.File // what commands read
+	key     string   // what a peer has to know
 
 	mu       sync.Mutex
 	commands map[string]*command
@@ -74,6 +76,10 @@ func runKeeper(ctx context.Context, dir, version string, idle time.Duration, log
 	}
 	defer lock.Close()
 	defer detach()()
+	key, err := writeKey(dir)
+	if err != nil {
+		return err
+	}
 	listener, err := listen(dir)
 	if err != nil {
 		return err
@@ -87,7 +93,7 @@ func runKeeper(ctx context.Context, dir, version string, idle time.Duration, log
 	k := &keeper{
 		dir: dir, version: version, idle: idle, log: log, session: session, boot: bootID(),
 		commands: map[string]*command{}, peers: map[*peer]bool{}, changed: make(chan struct{}, 1),
-		spares: NewSpares(dir), pid: os.Getpid(), null: null,
+		spares: NewSpares(dir), pid: os.Getpid(), null: null, key: key,
 	}
 	log.Info("keeper serves", "pid", os.Getpid(), "version", version, "protocol", protocolMax)
 	var serving sync.WaitGroup

@@ -5,6 +5,7 @@ package process
 import (
 	"bufio"
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -108,6 +109,11 @@ func (p *peer) greet(in io.Reader) error {
 	var hello helloBody
 	if err := decodeBody(f, &hello); err != nil || f.Op != opHello {
 		return fmt.Errorf("greeting the Runner: the first message is no hello")
+	}
+	if subtle.ConstantTimeCompare([]byte(hello.Key), []byte(p.keeper.key)) != 1 {
+		err := fault.New(fault.Forbidden, "keeper_key", "the keeper serves only programs that can read its folder")
+		p.send(f.Call, opHello, helloBody{}, err)
+		return fmt.Errorf("greeting the Runner: %w", err)
 	}
 	speak, err := commonProtocol(hello.Min, hello.Max)
 	mine := helloBody{Min: protocolMin, Max: protocolMax, Version: p.keeper.version, Pid: os.Getpid(), Speak: speak}

@@ -58,6 +58,7 @@ type helloBody struct {
 	Version string `cbor:"version"`
 	Pid     int    `cbor:"pid"`
 	Speak   int    `cbor:"speak,omitempty"` // answer: the number both will speak
+	Key     string `cbor:"key,omitempty"`   // request: what the keeper wrote into its folder
 }
 
 type stopBody struct {

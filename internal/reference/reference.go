@@ -123,14 +123,17 @@ func variable(_ context.Context, name string) (string, error) {
 	return value, nil
 }
 
-func command(ctx context.Context, line string) (string, error) { return commandWith(ctx, line, nil) }
+func command(ctx context.Context, line string) (string, error) {
+	return commandWith(ctx, nil, line, nil)
+}
 
-// commandWith runs a program with an environment; nil is that of this process.
-func commandWith(ctx context.Context, line string, environ []string) (string, error) {
+// commandWith runs a program, behind prefix, with an environment; nil is that of this process.
+func commandWith(ctx context.Context, prefix []string, line string, environ []string) (string, error) {
 	argv := strings.Fields(line)
 	if len(argv) == 0 {
 		return "", errForm("it names no program")
 	}
+	argv = append(append([]string{}, prefix...), argv...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.WaitDelay, cmd.Env = time.Second, environ
 	out := &bounded{}

@@ -17,9 +17,11 @@ var Schemes = []string{"file", "env", "command", "vault", "aws", "azure", "googl
 
 // Rules bound what references may be followed that came from elsewhere. The zero value lets all through.
 type Rules struct {
-	Schemes []string // nil means all; an empty list none
-	Folders []string // absolute: files alone that lie below one of them; nil means anywhere, an empty list nowhere
-	Environ []string // "K=V", where variables come from and what commands get; nil means the environment of this process
+	Schemes []string               // nil means all; an empty list none
+	Folders []string               // absolute: files alone that lie below one of them; nil means anywhere, an empty list nowhere
+	Hidden  func(path string) bool // reports which files no reference reads; nil means none
+	Prefix  []string               // begins the command line of programs; may be empty
+	Environ []string               // "K=V", where variables come from and what commands get; nil means the environment of this process
 }
 
 // Get gets what a reference stands for, as the package's Get does. One that the Rules forbid is a fault.Forbidden with code
@@ -56,6 +58,17 @@ func (r Rules) services() map[string]service {
 	if r.Folders != nil {
 		bound["file"] = r.file
 	}
+	if read := bound["file"]; r.Hidden != nil {
+		bound["file"] = func(ctx context.Context, path string) (string, error) {
+			if r.Hidden(path) {
+				return "", forbidden("the file belongs to the server")
+			}
+			return read(ctx, path)
+		}
+	}
+	if r.Prefix != nil {
+		bound["command"] = func(ctx context.Context, line string) (string, error) { return commandWith(ctx, r.Prefix, line, nil) }
+	}
 	if r.Environ != nil {
 		bound["env"] = func(_ context.Context, name string) (string, error) {
 			for _, entry := range slices.Backward(r.Environ) {
@@ -65,7 +78,9 @@ func (r Rules) services() map[string]service {
 			}
 			return "", errors.New("there is no such environment variable")
 		}
-		bound["command"] = func(ctx context.Context, line string) (string, error) { return commandWith(ctx, line, r.Environ) }
+		bound["command"] = func(ctx context.Context, line string) (string, error) {
+			return commandWith(ctx, r.Prefix, line, r.Environ)
+		}
 	}
 	return bound
 }

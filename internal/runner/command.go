@@ -137,7 +137,7 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 		secrets = append(secrets, secret)
 	}
 	return e, engine.Workspace{
-		Dir: dir, JobDir: j.dir, Cache: r.home.cache(), Spec: spec, Tool: tool, Secrets: secrets,
+		Dir: dir, JobDir: j.dir, Cache: r.home.cache(), Spec: spec, Tool: tool, Secrets: secrets, Confine: r.confined(st, spec),
 		Env: engine.MergeEnv(r.environ, []string{"TMPDIR=" + temp}, env),
 	}, nil
 }
@@ -223,7 +223,7 @@ func (r *Runner) runExclusive(ctx context.Context, st *step, c engine.Command, w
 // it started. Errors: errCanceled before it began, errLeaving, a fault.
 func (r *Runner) command(ctx context.Context, st *step, name string, c engine.Command, w engine.Workspace) (engine.Exit, error) {
 	spec := process.Spec{
-		ID: commandID(st, name), Argv: c.Argv, Env: c.Env, Dir: w.Dir, Spool: st.path + ".spool",
+		ID: commandID(st, name), Argv: append(slices.Clone(w.Confine), c.Argv...), Env: c.Env, Dir: w.Dir, Spool: st.path + ".spool",
 		StartFile: st.path + "." + name + ".start", ExitFile: st.path + "." + name + ".exit",
 		Secrets: w.Secrets, StallTimeout: w.Spec.Stall, Grace: r.cfg.Grace,
 	}

@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"legwork/internal/confine"
 	"legwork/internal/engine"
 	"legwork/internal/process"
 	"legwork/internal/source"
@@ -44,9 +46,11 @@ type Config struct {
 	Updates Updates // what a Server may do to this program
 
 	Engines engine.Set
-	Fetch   source.Limits  // zero means the defaults of package source
-	Round   []string       // command line of an executor of Rounds, which the Round's file follows; nil means this program's `runner round`
-	Keeper  process.Launch // starts `legwork runner keep` for WorkingDirectory/keeper
+	Fetch   source.Limits   // zero means the defaults of package source
+	Round   []string        // command line of an executor of Rounds, which the Round's file follows; nil means this program's `runner round`
+	Program string          // path of this program, which confines commands
+	Confine *confine.Policy // what commands of Jobs must not see on this host; nil: they see what this process's user does
+	Keeper  process.Launch  // starts `legwork runner keep` for WorkingDirectory/keeper
 	Version string
 	Log     *slog.Logger // without a category: each part adds its own, see CategoryKey
 }
@@ -65,6 +69,24 @@ type Approval struct {
 	Enabled   bool
 	Dir       string
 	Variables []string // names or globs of the environment Inputs that scripts get; nil means all that are harmless
+}
+
+// The folders that a Runner works in by default. Configurations written for an earlier product use the other one.
+const (
+	DefaultFolder = "~/.legwork/runner"
+	EarlierFolder = "~/.snapcd/runner"
+)
+
+// FolderIn returns the default working directory of a user: EarlierFolder where it exists and DefaultFolder does not.
+func FolderIn(home string) string {
+	exists := func(folder string) bool {
+		info, err := os.Stat(filepath.Join(home, strings.TrimPrefix(folder, "~")))
+		return err == nil && info.IsDir()
+	}
+	if home != "" && exists(EarlierFolder) && !exists(DefaultFolder) {
+		return EarlierFolder
+	}
+	return DefaultFolder
 }
 
 // KeeperDir is the keeper's folder below a working directory.

@@ -26,6 +26,9 @@ type References struct {
 // rules bounds references by the policy; variables are those that Jobs see anyway, never the Runner's own settings.
 func (r *Runner) rules() reference.Rules {
 	rules := reference.Rules{Environ: r.environ}
+	if c := r.cfg.Confine; c != nil {
+		rules.Hidden, rules.Prefix = c.Hides, c.Command(r.cfg.Program)
+	}
 	if p := r.cfg.Policy.References; p != nil {
 		rules.Schemes, rules.Folders = append([]string{}, p.Schemes...), append([]string{}, p.Folders...)
 	}

@@ -188,7 +188,7 @@ func (r *Runner) executor(ctx context.Context, st *step, spec *work.Spec, env, s
 	for n := 0; ; n++ {
 		name := roundCommand + strconv.Itoa(n)
 		command := process.Spec{
-			ID: commandID(st, name), Argv: append(slices.Clip(r.cfg.Round), st.roundFile()), Env: env, Dir: st.job.dir, Spool: st.path + ".spool",
+			ID: commandID(st, name), Argv: append(r.confined(st, spec), append(slices.Clip(r.cfg.Round), st.roundFile())...), Env: env, Dir: st.job.dir, Spool: st.path + ".spool",
 			StartFile: st.path + "." + name + ".start", ExitFile: st.path + "." + name + ".exit",
 			Secrets: secrets, Framed: true, StallTimeout: spec.Stall,
 			Grace: process.Ladder{Interrupt: grace.Interrupt + grace.Terminate + roundGrace, Terminate: roundGrace},

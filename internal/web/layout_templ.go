@@ -1039,7 +1039,7 @@ func (w *Web) loginPage(r *http.Request, f form, next string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = field(input{name: "token", label: "Token", kind: "password", complete: "off", required: true, help: "At first the one in the file admin-token of the Server's data folder."}, f).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = field(input{name: "token", label: "Token", kind: "password", complete: "off", required: true, help: "At first the one in the file admin-token of the Server's data folder, which is removed when the token is used."}, f).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,7 +157,7 @@ func (e *Engine) Result(ctx context.Context, step work.StepKind, w engine.Worksp
 
 // capture runs one of the program's own reading commands in the Workspace.
 func (e *Engine) capture(ctx context.Context, w engine.Workspace, limit int64, read func(io.Reader) error, args ...string) error {
-	argv := append([]string{w.Tool.Path}, append(args, "--non-interactive", "--stack="+stackOf(w))...)
+	argv := append(append(slices.Clone(w.Confine), w.Tool.Path), append(args, "--non-interactive", "--stack="+stackOf(w))...)
 	err := engine.Capture(ctx, argv, environment(w), w.Dir, limit, read)
 	var ended *engine.CaptureError
 	if errors.As(err, &ended) {

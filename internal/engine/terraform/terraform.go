@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -229,7 +230,7 @@ func (e *Engine) capture(ctx context.Context, w engine.Workspace, limit int64, r
 	if err != nil {
 		return err
 	}
-	argv := append([]string{w.Tool.Path}, args...)
+	argv := append(append(slices.Clone(w.Confine), w.Tool.Path), args...)
 	err = engine.Capture(ctx, argv, forCapture(e.environment(w, cache)), w.Dir, limit, read)
 	var ended *engine.CaptureError
 	if errors.As(err, &ended) {

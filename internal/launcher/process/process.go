@@ -31,6 +31,7 @@ import (
 	"strings"
 	"time"
 
+	"legwork/internal/confine"
 	"legwork/internal/launcher"
 	"legwork/internal/work"
 )
@@ -79,6 +80,10 @@ func (l *Launcher) Describe(_ context.Context, task *work.RunnerTask) ([]string,
 	if err := writable(l.host.Dir); err != nil {
 		return nil, err
 	}
+	protection, err := l.protection()
+	if err != nil {
+		return nil, err
+	}
 	name, err := os.Hostname()
 	if err != nil {
 		name = "this host"
@@ -90,11 +95,34 @@ func (l *Launcher) Describe(_ context.Context, task *work.RunnerTask) ([]string,
 		"of the environment here they get " + cmp.Or(strings.Join(l.passed(), ", "), "nothing") +
 			"; what else their Jobs want, such as credentials, the owner of this host names in launcher_environment",
 	}
+	said = append(said, protection...)
 	if why := l.instead(task); why != "" {
 		said = append(said, "release "+task.Release.Version+" was asked for, and is not launched here: "+why)
 	}
 	if dropped := settingsAmong(task); len(dropped) > 0 {
 		said = append(said, "left out of their environment, because only the owner of this host sets it: "+strings.Join(dropped, ", "))
+	}
+	return said, nil
+}
+
+// protection says what keeps processes from the Server's data where they run on its host. It fails where nothing does that should.
+func (l *Launcher) protection() ([]string, error) {
+	limits := l.host.Limits
+	if limits == nil {
+		return nil, nil
+	}
+	if limits.Confine == nil {
+		return []string{"WARNING: isolation is none: whoever may change a module or a runbook that runs here can read the data of this server, " +
+			"its keys and tokens, and so become an owner. Launch through a runner on another host"}, nil
+	}
+	if err := confine.Supported(); err != nil {
+		return nil, err
+	}
+	said := []string{"they run on the host of this server: Landlock hides the server's data from them, and they write only to their own folder and " +
+		"to the host's folders for temporary files; a runner on another host keeps them further away"}
+	if os.Geteuid() == 0 {
+		said = append(said, "WARNING: this server runs as root: they can still ask services that trust root through a socket, such as systemd or "+
+			"Docker. Run the server as a user of its own")
 	}
 	return said, nil
 }

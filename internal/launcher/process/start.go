@@ -132,6 +132,7 @@ func (l *Launcher) start(task *work.RunnerTask, w work.Unit, u *unit) error {
 	if len(l.host.Settings) > 0 {
 		argv = append(argv, "--config", filepath.Join(u.dir, settingsFile))
 	}
+	argv = l.confined(u, argv)
 	log, err := os.OpenFile(filepath.Join(u.dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return unusable(u.dir, err)
@@ -166,6 +167,16 @@ func (l *Launcher) start(task *work.RunnerTask, w work.Unit, u *unit) error {
 	}
 	u.Let = true
 	return l.change(u.write)
+}
+
+// confined returns the command line of a process that must not see the Server's data.
+func (l *Launcher) confined(u *unit, argv []string) []string {
+	if l.host.Limits == nil || l.host.Limits.Confine == nil {
+		return argv
+	}
+	policy := l.host.Limits.Confine.With([]string{u.dir, filepath.Join(l.host.Dir, releasesFolder)}, []string{filepath.Join(u.dir, workFolder)})
+	policy.Home = filepath.Join(u.dir, workFolder, "home")
+	return policy.Command(l.host.Program, argv...)
 }
 
 // abandon waits for a process that is not to be let go.

@@ -215,8 +215,9 @@ func (l *Launcher) request(task *work.RunnerTask, action string) request {
 
 // run runs the script and reads its answer.
 func (l *Launcher) run(ctx context.Context, task *work.RunnerTask, r request) (answer, error) {
-	if task.Hosting == nil || task.Hosting.Exec == nil || strings.TrimSpace(task.Hosting.Exec.Run) == "" {
-		return answer{}, fault.New(fault.Invalid, "launcher_script", "the Runner has no script that launches it").WithHint("say it in hosting.exec.run")
+	text, err := l.script(task)
+	if err != nil {
+		return answer{}, err
 	}
 	told, err := json.Marshal(r)
 	if err != nil {
@@ -227,7 +228,7 @@ func (l *Launcher) run(ctx context.Context, task *work.RunnerTask, r request) (a
 		return answer{}, fmt.Errorf("make a folder for the script: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	command, err := engine.ShellCommand(task.Hosting.Exec.Shell, task.Hosting.Exec.Run, filepath.Join(dir, "launcher"))
+	command, err := engine.ShellCommand(task.Hosting.Exec.Shell, text, filepath.Join(dir, "launcher"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -1,0 +1,81 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"legwork/internal/catalog"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+// findAdminFile remembers which token the file of the admin token holds.
+func (a *Access) findAdminFile() {
+	text, err := os.ReadFile(filepath.Join(a.settings.Dir, adminTokenFile))
+	if err != nil {
+		return
+	}
+	hash := [sha256.Size]byte(Hash(strings.TrimSpace(string(text))))
+	a.adminFile.Store(&hash)
+}
+
+// dropAdminFile removes the file of the admin token once its token is used: whoever used it has it, and nobody else is to read it there.
+func (a *Access) dropAdminFile(used []byte) {
+	held := a.adminFile.Load()
+	if held == nil || string(held[:]) != string(used) || !a.adminFile.CompareAndSwap(held, nil) {
+		return
+	}
+	path := filepath.Join(a.settings.Dir, adminTokenFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.log.Warn("the file of the admin token cannot be removed: remove it by hand", "file", path, "error", err)
+		return
+	}
+	a.log.Info("admin token used for the first time, its file is removed", "file", path)
+}
+
+// ResetAdminToken replaces the tokens of the admin by a new one, which it writes to the file admin-token of the data folder dir. It
+// returns the path of the file.
+func ResetAdminToken(ctx context.Context, st *store.Store, dir string) (string, error) {
+	path := filepath.Join(dir, adminTokenFile)
+	token, hash := NewToken()
+	if err := replaceFile(path, token+"\n"); err != nil {
+		return "", fmt.Errorf("write the admin token: %w", err)
+	}
+	err := st.Update(ctx, func(tx *store.Tx) error {
+		org, err := tx.OrganizationByName(DefaultOrganization)
+		if err != nil {
+			return err
+		}
+		admin, err := tx.PrincipalByClientID(org.ID, adminName)
+		if fault.Is(err, fault.NotFound) {
+			admin = store.ServicePrincipal{OrganizationID: org.ID, Name: adminName, ClientID: adminName, Role: string(catalog.RoleOwner)}
+			err = tx.PutPrincipal(&admin)
+		}
+		if err != nil {
+			return err
+		}
+		credentials, err := tx.Credentials(org.ID, admin.ID)
+		if err != nil {
+			return err
+		}
+		for _, c := range credentials {
+			if c.Kind != "token" {
+				continue
+			}
+			if err := tx.DeleteCredential(org.ID, admin.ID, c.ID); err != nil {
+				return err
+			}
+		}
+		return tx.PutCredential(&store.Credential{PrincipalID: admin.ID, Name: adminName, Kind: "token", Hash: hash})
+	})
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("store the admin token: %w", err), os.Remove(path))
+	}
+	return path, nil
+}
