@@ -18,6 +18,7 @@ import (
 	"legwork/internal/api"
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/runner"
 )
 
 func (a *app) runnerSetup() *cobra.Command {
@@ -78,7 +79,8 @@ func (a *app) setUp(ctx context.Context, file string) error {
 
 func newAnswers(server, file string) *answers {
 	host, _ := os.Hostname()
-	w := &answers{server: server, instance: host, name: strings.ToLower(host), capacity: "10", folder: "~/.snapcd/runner",
+	home, _ := os.UserHomeDir() // without one, the default
+	w := &answers{server: server, instance: host, name: strings.ToLower(host), capacity: "10", folder: runner.FolderIn(home),
 		tokenFile: filepath.Join(filepath.Dir(file), "runner-token.json")}
 	if catalog.NameProblem(w.name) != "" {
 		w.name = "runner"

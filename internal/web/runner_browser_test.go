@@ -95,7 +95,7 @@ func TestBrowserAddsARunner(t *testing.T) {
 			_ = runner.Wait()
 		}
 	}
-	t.Cleanup(func() { end(); harness.EndKeepers(filepath.Join(dir, ".snapcd", "runner")) })
+	t.Cleanup(func() { end(); harness.EndKeepers(filepath.Join(dir, ".legwork", "runner")) })
 	b.until(`document.querySelector("#arrival").innerText.includes("ONLINE")`)
 	b.until(`document.querySelector("#runners").innerText.includes("ONLINE") && document.querySelector("#live-state[data-state=on]")`)
 	if !eval[bool](b, `window.sameDocument`) {
