@@ -11,6 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"legwork/internal/launcher"
 	"legwork/internal/process"
@@ -45,6 +48,38 @@ func processOf(dir string) (process.Identity, error) {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
 		if err != nil {
 			return process.Identity{}, fmt.Errorf("list processes: %w", err)
+		}
+		found, err := process.Identify(pid)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return found, err
+	}
+	return lockerOf(filepath.Join(dir, runnerLock))
+}
+
+// runnerLock is the file that a Runner locks in its working directory.
+const runnerLock = "runner.lock"
+
+// lockerOf finds the process that holds the lock of a file. It finds a Runner of the same user, which hides its environment from others.
+func lockerOf(path string) (process.Identity, error) {
+	var info unix.Stat_t
+	if unix.Stat(path, &info) != nil {
+		return process.Identity{}, nil
+	}
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return process.Identity{}, nil
+	}
+	inode := ":" + strconv.FormatUint(info.Ino, 10)
+	for line := range strings.Lines(string(text)) { // 1: FLOCK  ADVISORY  WRITE 812 08:01:1234 0 EOF
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[1] != "FLOCK" || !strings.HasSuffix(fields[5], inode) {
+			continue
+		}
+		pid, err := strconv.Atoi(fields[4])
+		if err != nil {
+			continue
 		}
 		found, err := process.Identify(pid)
 		if errors.Is(err, fs.ErrNotExist) {
