@@ -251,7 +251,7 @@ func TestSystemdUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := string(data)
-		if strings.Contains(unit, "runner") && !strings.Contains(text, "\nKillMode=process\n") {
+		if !strings.Contains(text, "\nKillMode=process\n") {
 			t.Error("stopping a Runner kills its keeper")
 		}
 		if !regexp.MustCompile(`(?m)^User=legwork$`).MatchString(text) {
