@@ -131,6 +131,8 @@ func (s *server) open(ctx context.Context) (err error) {
 		Limits: control.Limits{
 			Lease: time.Duration(settings.Lease), Heartbeat: time.Duration(settings.Heartbeat),
 			Stall: orNone(settings.StallTimeout), Recovery: orNone(settings.RecoveryWindow),
+			Log:         store.LogLimits{Step: settings.LogMaxStepBytes, Job: settings.LogMaxJobBytes},
+			LogRate:     settings.LogMaxBytesPerSecond,
 			MaxAttempts: settings.MaxAttempts, JobsKept: orNone(settings.JobsKept), AuditKept: time.Duration(settings.AuditKept), Ephemeral: time.Duration(settings.EphemeralInstancesKept),
 		},
 		ServerURL:      func() string { return s.url },

@@ -59,6 +59,12 @@ type ServerSettings struct {
 	// How often a Job is bound before it fails for good.
 	MaxAttempts int `json:"max_attempts" jsonschema:"minimum=1,maximum=100"`
 
+	// Largest log of one step, and of one job with all its steps, in bytes. What is beyond is left out, which the log says. 0: no limit.
+	LogMaxStepBytes int64 `json:"log_max_step_bytes" jsonschema:"minimum=0"`
+	LogMaxJobBytes  int64 `json:"log_max_job_bytes" jsonschema:"minimum=0"`
+	// Most bytes of logs that are taken of one Runner Instance in a second. A faster one waits. 0: no limit.
+	LogMaxBytesPerSecond int `json:"log_max_bytes_per_second" jsonschema:"minimum=0"`
+
 	// How long Jobs are kept after their end, with their logs and plans. The newest of each Module stay. 0s: for ever.
 	JobsKept catalog.Duration `json:"jobs_kept"`
 	// How long the audit is kept: who did what.
@@ -130,6 +136,9 @@ func DefaultServerSettings() ServerSettings {
 		StallTimeout:           catalog.Duration(work.DefaultStallTimeout),
 		MaxAttempts:            work.DefaultMaxAttempts,
 		JobsKept:               catalog.Duration(control.DefaultJobsKept),
+		LogMaxStepBytes:        256 << 20,
+		LogMaxJobBytes:         1 << 30,
+		LogMaxBytesPerSecond:   32 << 20,
 		AuditKept:              catalog.Duration(control.DefaultAuditKept),
 		MaxSessions:            20_000,
 		EphemeralInstancesKept: catalog.Duration(control.DefaultEphemeralKept),

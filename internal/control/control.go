@@ -61,7 +61,11 @@ type Limits struct {
 	EventsKept     time.Duration // how long the outbox keeps events; default 7 days
 	Ephemeral      time.Duration // how long ephemeral Instances that are gone are shown; default 10m
 	AuditKept      time.Duration // how long it keeps those that somebody caused; default 400 days
-	JobsKept       time.Duration // how long Jobs are kept after their end, with logs and plans; default 90 days, negative: for ever
+	// Log bounds what is stored of logs; LogRate the bytes a second that are taken of an Instance, 0 for no limit.
+	Log     store.LogLimits
+	LogRate int
+
+	JobsKept time.Duration // how long Jobs are kept after their end, with logs and plans; default 90 days, negative: for ever
 }
 
 func (l Limits) filled() Limits {

@@ -105,6 +105,7 @@ func (s *session) deliverLog(m *wire.LogBatch) error {
 		records[i].Time = records[i].Time.Truncate(time.Microsecond) // as the store keeps it
 		size += len(records[i].Data) + 64
 	}
+	s.pace(size)
 	s.deliver(m.Ref, act{step: m.Step, first: m.First, records: records, size: size})
 	return nil
 }
@@ -407,7 +408,7 @@ func (l *lane) move(tx *store.Tx, j *work.Job, e work.Event, h *harvest) (*work.
 }
 
 func (l *lane) recordLog(tx *store.Tx, j *work.Job, a act, h *harvest) error {
-	done, err := tx.AppendLog(h.log, store.LogKey{Part: j.Part, Attempt: l.ref.Attempt, Step: a.step}, a.first, a.records)
+	done, err := tx.AppendLogWithin(l.s.c.limits.Log, h.log, store.LogKey{Part: j.Part, Attempt: l.ref.Attempt, Step: a.step}, a.first, a.records)
 	if err != nil {
 		return err
 	}
@@ -417,9 +418,9 @@ func (l *lane) recordLog(tx *store.Tx, j *work.Job, a act, h *harvest) error {
 			return err
 		}
 		h.records += int64(len(fresh))
-		h.lines = slices.Grow(h.lines, len(fresh))
-		for i, r := range fresh {
-			h.lines = append(h.lines, store.LogLine{Pos: done.Last - int64(len(fresh)-1-i), Part: j.Part, Attempt: l.ref.Attempt, Step: a.step, Record: r})
+		h.lines = slices.Grow(h.lines, len(done.Kept))
+		for i, r := range done.Kept {
+			h.lines = append(h.lines, store.LogLine{Pos: done.Last - int64(len(done.Kept)-1-i), Part: j.Part, Attempt: l.ref.Attempt, Step: a.step, Record: r})
 		}
 		h.stored = true
 	}

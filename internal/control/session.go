@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	"golang.org/x/time/rate"
+
 	"legwork/internal/control/queue"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -21,9 +23,10 @@ import (
 
 // session is one Instance's connection to this Server.
 type session struct {
-	c    *Control
-	conn *wire.Conn
-	log  *slog.Logger
+	c     *Control
+	pacer *rate.Limiter // of logs; nil: no limit
+	conn  *wire.Conn
+	log   *slog.Logger
 
 	id, org              string
 	runnerID, runner     string // record and its name
@@ -64,6 +67,7 @@ const maxWaiting = 16 << 20
 func newSession(c *Control, conn *wire.Conn) *session {
 	s := &session{
 		c: c, conn: conn, over: make(chan struct{}), closing: make(chan struct{}), beat: time.Now(),
+		pacer: newPacer(c.limits.LogRate),
 		lanes: map[wire.Ref]*lane{}, working: map[wire.Ref]bool{}, renew: map[wire.Ref]bool{},
 	}
 	s.load = work.LoadIdle

@@ -22,20 +22,24 @@ type LogState struct {
 type logRow struct {
 	LogState
 	heads     heads
+	sizes     sizes
 	tailFirst int64
 	tail      []byte // a chunk that is still open
 }
 
 func scanLogRow(r row) (l logRow, err error) {
-	var h []byte
-	if err = r.Scan(&l.Last, &h, &l.tailFirst, &l.tail, &l.Archive, &l.Archived); err != nil {
+	var h, s []byte
+	if err = r.Scan(&l.Last, &h, &l.tailFirst, &l.tail, &l.Archive, &l.Archived, &s); err != nil {
 		return l, err
 	}
-	l.heads, err = decodeHeads(h)
+	if l.heads, err = decodeHeads(h); err != nil {
+		return l, err
+	}
+	l.sizes.heads, err = decodeHeads(s)
 	return l, err
 }
 
-const selectLog = "SELECT last_pos, heads, tail_first, tail, archive, archived FROM log_jobs WHERE job_id = $1"
+const selectLog = "SELECT last_pos, heads, tail_first, tail, archive, archived, sizes FROM log_jobs WHERE job_id = $1"
 
 // lockedLog reads the row of a Job's log and locks it, making it when the Job has none yet.
 func (tx *Tx) lockedLog(job string) (logRow, error) {
@@ -61,12 +65,19 @@ func (tx *Tx) lockedLog(job string) (logRow, error) {
 type Appended struct {
 	Next   uint64 // the next sequence number expected of that Step
 	Last   int64  // position of the last record of the log
-	Stored int    // records that were not stored before: those before Next, whose positions end with Last
+	Stored int    // records that were not stored before: those before Next
+	// Kept are those of them that are in the log now, whose positions end with Last: beyond the limits a log is cut.
+	Kept []work.Record
 }
 
 // AppendLog stores those records that are not stored yet in the log of a Job (work.Job.LogID). A gap (first > Next) stores
 // nothing. Sequence numbers follow from first; a record whose Seq is set must agree.
-func (tx *Tx) AppendLog(job string, key LogKey, first uint64, records []work.Record) (a Appended, err error) {
+func (tx *Tx) AppendLog(job string, key LogKey, first uint64, records []work.Record) (Appended, error) {
+	return tx.AppendLogWithin(LogLimits{}, job, key, first, records)
+}
+
+// AppendLogWithin is AppendLog with limits. What is beyond them counts as stored, so that its sender goes on.
+func (tx *Tx) AppendLogWithin(limits LogLimits, job string, key LogKey, first uint64, records []work.Record) (a Appended, err error) {
 	if err := checkRecords(key, first, records); err != nil {
 		return a, err
 	}
@@ -80,15 +91,18 @@ func (tx *Tx) AppendLog(job string, key LogKey, first uint64, records []work.Rec
 	}
 	records = records[next-first:]
 	p := packer{open: l.tail, first: l.tailFirst, next: l.Last + 1}
-	p.add(key, next, records)
+	kept, size := limits.within(records, l.sizes.of(key), l.sizes.job())
+	if len(kept) > 0 {
+		p.add(key, next, kept)
+	}
 	for _, c := range p.chunks {
 		if _, err := tx.exec("INSERT INTO log_chunks (job_id, first_pos, count, data) VALUES ($1, $2, $3, $4)", job, c.First, c.Count, c.Data); err != nil {
 			return a, err
 		}
 	}
-	a = Appended{Next: next + uint64(len(records)), Last: p.next - 1, Stored: len(records)}
-	_, err = tx.exec("UPDATE log_jobs SET last_pos = $2, heads = $3, tail_first = $4, tail = $5, late = (archive <> '') WHERE job_id = $1",
-		job, a.Last, l.heads.set(key, a.Next).encode(), p.first, blob(p.open))
+	a = Appended{Next: next + uint64(len(records)), Last: p.next - 1, Stored: len(records), Kept: kept}
+	_, err = tx.exec("UPDATE log_jobs SET last_pos = $2, heads = $3, tail_first = $4, tail = $5, sizes = $6, late = (archive <> '') WHERE job_id = $1",
+		job, a.Last, l.heads.set(key, a.Next).encode(), p.first, blob(p.open), l.sizes.set(key, uint64(size)).encode())
 	return a, err
 }
 

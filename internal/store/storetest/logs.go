@@ -204,6 +204,37 @@ func logs(t *testing.T, w *world) {
 			return err
 		})
 	})
+	t.Run("limits", func(t *testing.T) {
+		j := w.newJob(w.a.vpc)
+		limits := store.LogLimits{Step: 1000, Job: 1500}
+		full := func(step int, first uint64, n int) (a store.Appended) {
+			w.update(func(tx *store.Tx) (err error) {
+				a, err = tx.AppendLogWithin(limits, j.ID, store.LogKey{Attempt: 1, Step: step}, first, lines(first, n))
+				return err
+			})
+			return a
+		}
+		for step := range 2 {
+			for batch := range uint64(5) { // each is acknowledged as a whole, so that its sender goes on
+				if a := full(step, 1+batch*20, 20); a.Next != 21+batch*20 || a.Stored != 20 {
+					t.Fatalf("step %d, batch %d: got %+v", step, batch, a)
+				}
+			}
+		}
+		if a := full(0, 81, 20); a.Stored != 0 {
+			t.Errorf("sent again: got %+v, want nothing stored", a)
+		}
+		size, cuts := 0, []string{}
+		for _, line := range w.readAll(j.ID, 0, 0) {
+			size += len(line.Data)
+			if line.Stream == work.System && bytes.HasPrefix(line.Data, []byte("the log is cut here")) {
+				cuts = append(cuts, fmt.Sprintf("%d %s", line.Step, line.Data[:32]))
+			}
+		}
+		if want := []string{"0 the log is cut here: this step p", "1 the log is cut here: this job pr"}; !slices.Equal(cuts, want) || size > 1700 {
+			t.Errorf("%d bytes are stored, cut at %q, want %q", size, cuts, want)
+		}
+	})
 	t.Run("bad batches", func(t *testing.T) {
 		j := w.newJob(w.a.vpc)
 		big := lines(1, 1)
