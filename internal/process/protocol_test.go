@@ -94,7 +94,7 @@ func (p *rawPeer) answer() frame {
 func TestNewerRunner(t *testing.T) {
 	b := newBench(t)
 	p := newRawPeer(b)
-	p.say(map[any]any{2: opHello, 77: "new", 3: map[string]any{"min": 1, "max": 9, "version": "9", "key": readKey(b.dir), "mood": []int{1}}})
+	p.say(map[any]any{2: opHello, 77: "new", 3: map[string]any{"min": 1, "max": 9, "version": "9", "key": readKey(b.keeper), "mood": []int{1}}})
 	hello := p.answer()
 	var mine helloBody
 	if err := decodeBody(hello, &mine); err != nil || mine.Speak != protocolMax || mine.Version != "test" {
