@@ -102,7 +102,7 @@ func TestSecretsOfProcessesArePrivate(t *testing.T) {
 				}
 				read := asNobody(t, nil, "cat", fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
 				out, err := read.CombinedOutput()
-				return bytes.Contains(status, []byte("legwork")) && strings.Contains(said.String(), c.said) && (err != nil || !bytes.Contains(out, []byte(secret)))
+				return bytes.Contains(status, []byte("legwork")) && strings.Contains(said.String(), c.said) && err != nil && !bytes.Contains(out, []byte(secret))
 			})
 			for _, file := range []string{"environ", "mem", "fd/0", "maps"} {
 				path := fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, file)
