@@ -59,9 +59,10 @@ type ServerSettings struct {
 	// How often a Job is bound before it fails for good.
 	MaxAttempts int `json:"max_attempts" jsonschema:"minimum=1,maximum=100"`
 
-	// Largest log of one step, and of one job with all its steps, in bytes. What is beyond is left out, which the log says. 0: no limit.
+	// Largest log of one step in bytes. What is beyond is left out, which the log says; the job goes on. 0: no limit.
 	LogMaxStepBytes int64 `json:"log_max_step_bytes" jsonschema:"minimum=0"`
-	LogMaxJobBytes  int64 `json:"log_max_job_bytes" jsonschema:"minimum=0"`
+	// Largest log of one job with all its steps in bytes. 0: no limit.
+	LogMaxJobBytes int64 `json:"log_max_job_bytes" jsonschema:"minimum=0"`
 	// Most bytes of logs that are taken of one Runner Instance in a second. A faster one waits. 0: no limit.
 	LogMaxBytesPerSecond int `json:"log_max_bytes_per_second" jsonschema:"minimum=0"`
 
