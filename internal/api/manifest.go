@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -39,7 +38,7 @@ func (s *Server) registerManifest(h huma.API) {
 		op := operation(id, http.MethodPost, path, "Manifest", summary)
 		// In base64 the same bytes are a third longer.
 		op.MaxBodyBytes = s.MaxBodyBytes + s.MaxBodyBytes/2
-		op.BodyReadTimeout = time.Minute
+		op.BodyReadTimeout = 2 * s.BodyTimeout
 		return op
 	}
 	handle(s, h, take("apply-manifest", "/manifest/apply", "Create or change what a manifest declares, all of it or nothing"),

@@ -53,8 +53,10 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 			inner = compressed
 			_ = http.NewResponseController(w).SetWriteDeadline(begun.Add(answerTimeout)) // not every writer has one
 		}
-		seen := &statusWriter{ResponseWriter: w}
+		body := s.limitBodyTime(w, r)
+		seen := &statusWriter{ResponseWriter: w, before: func() { body.closeUnread(w.Header(), r) }}
 		inner.ServeHTTP(seen, r)
+		seen.begin(http.StatusOK) // of an answer without a body
 		s.metrics.observe(r, seen.status, time.Since(begun))
 		s.Log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("request_id", info.id), slog.String("method", info.method),
 			slog.String("path", info.path), slog.Int("status", seen.status), slog.Duration("took", time.Since(begun)),
@@ -195,23 +197,31 @@ func (f *refusal) Write(b []byte) (int, error) { return len(b), nil }
 // statusWriter notes the status and size of an answer.
 type statusWriter struct {
 	http.ResponseWriter
+	before func() // is called before the header is written
 	status int
 	bytes  int64
+}
+
+// begin notes the status, once.
+func (w *statusWriter) begin(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.status = status
+	w.before()
 }
 
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *statusWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *statusWriter) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)
 	return n, err

@@ -98,6 +98,9 @@ func schemaName(t reflect.Type, hint string) string {
 func handle[I, O any](s *Server, h huma.API, op huma.Operation, handler func(ctx context.Context, actor catalog.Actor, in *I) (*O, error)) {
 	op.Path = prefix + op.Path
 	op.RejectUnknownQueryParameters = true
+	if op.BodyReadTimeout == 0 {
+		op.BodyReadTimeout = s.BodyTimeout
+	}
 	huma.Register(h, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, actorOf(ctx), in)
 		if err != nil {

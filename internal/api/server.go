@@ -33,6 +33,7 @@ type Options struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	MaxBodyBytes   int64          // of a manifest; 0 = 16 MiB
 	MaxSessions    int            // of Runners at this Server at once; 0 = 20,000
+	BodyTimeout    time.Duration  // in which the body of a request has to arrive; 0 = 30 s
 	MetricsPublic  bool           // /metrics needs no token
 	Pages          http.Handler   // answers whatever is not of the API; nil = 404
 	Draining       func() bool    // tells that the Server is stopping; nil = never
@@ -65,6 +66,9 @@ func New(o Options) *Server {
 	}
 	if o.MaxSessions == 0 {
 		o.MaxSessions = defaultMaxSessions
+	}
+	if o.BodyTimeout == 0 {
+		o.BodyTimeout = bodyTimeout
 	}
 	if o.Draining == nil {
 		o.Draining = func() bool { return false }

@@ -33,6 +33,7 @@ func withListener(ctx context.Context, address string, source statusSource, log 
 			WithHint("choose another Runner.Listen, or leave it empty for no listener").WithCause(err)
 	}
 	log.Info("listening", "address", l.Addr().String())
+	l = hostLimit(log).listener(l)
 	web := &http.Server{Handler: statusHandler(source), ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	ended := make(chan struct{})

@@ -107,6 +107,7 @@ func (s *server) openLocalRunner() (*localRunner, error) {
 		return nil, fault.New(fault.Unavailable, "listen", "the local runner finds no free port on the loopback").WithCause(err).
 			WithHint("turn it off with local_runner: false, or free some ports")
 	}
+	l.listener = hostLimit(l.log).listener(l.listener)
 	return l, nil
 }
 

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -221,6 +223,7 @@ func (s *server) listen() (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", cannotListen(s.settings.Listen, err)
 	}
+	l = s.limitConnections().listener(l)
 	scheme := "http"
 	if s.settings.TLSCert != "" {
 		pair, err := loadCertificate(s.settings.TLSCert, s.settings.TLSKey, func(err error) {
@@ -230,7 +233,7 @@ func (s *server) listen() (net.Listener, string, error) {
 			l.Close()
 			return nil, "", fault.New(fault.Invalid, "tls_certificate", "the TLS certificate cannot be used: %v", err).WithHint("look at --tls-cert and --tls-key")
 		}
-		// No HTTP/2: a Runner's WebSocket needs HTTP/1.1.
+		// A Runner asks for http/1.1 only, which its WebSocket needs.
 		l = tls.NewListener(l, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 		scheme = "https"
 	}
@@ -238,6 +241,19 @@ func (s *server) listen() (net.Listener, string, error) {
 		return l, s.settings.PublicURL, nil
 	}
 	return l, scheme + "://" + l.Addr().String(), nil
+}
+
+// limitConnections returns the limit of the connections to this Server.
+func (s *server) limitConnections() *connectionLimit {
+	total := connectionsWithin(s.settings.MaxConnections, maxOpenFiles())
+	if total < s.settings.MaxConnections {
+		s.log.Info("the limit of open files allows fewer connections than max_connections", "max_connections", s.settings.MaxConnections, "allowed", total)
+	}
+	proxies := s.settings.Proxies()
+	shared := func(address netip.Addr) bool {
+		return address.IsLoopback() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(address) })
+	}
+	return newConnectionLimit(total, min(s.settings.MaxConnectionsPerAddress, max(total/2, 1)), shared, s.log)
 }
 
 // reachable gives a URL at which processes on this host reach a Server that listens on all addresses.

@@ -76,6 +76,11 @@ type ServerSettings struct {
 
 	// Most Runner Instances that are connected to this Server at once. Others are told to try again.
 	MaxSessions int `json:"max_sessions" jsonschema:"minimum=1,maximum=1000000"`
+	// Maximum number of connections to this Server at once, Sessions of Runners among them. The limit of open files lowers it: a
+	// part of the files is reserved for the Server itself.
+	MaxConnections int `json:"max_connections" jsonschema:"minimum=1,maximum=1000000"`
+	// Maximum number of connections from one address at once; from one /64 network for IPv6. Loopback and trusted_proxies are exempt.
+	MaxConnectionsPerAddress int `json:"max_connections_per_address" jsonschema:"minimum=1,maximum=1000000"`
 	// Largest body of a request, in bytes.
 	MaxBodyBytes int64 `json:"max_body_bytes" jsonschema:"minimum=65536,maximum=1073741824"`
 	// How long the token holds that a Runner or a program gets at /connect/token.
@@ -127,30 +132,32 @@ type ServerSettings struct {
 // DefaultServerSettings are the settings where nothing is set.
 func DefaultServerSettings() ServerSettings {
 	return ServerSettings{
-		Data:                   "./data",
-		Listen:                 "127.0.0.1:8440",
-		LogLevel:               "info",
-		LogFormat:              "text",
-		Lease:                  catalog.Duration(work.DefaultLease),
-		Heartbeat:              catalog.Duration(work.HeartbeatPeriod),
-		RecoveryWindow:         catalog.Duration(work.DefaultRecoveryWindow),
-		StallTimeout:           catalog.Duration(work.DefaultStallTimeout),
-		MaxAttempts:            work.DefaultMaxAttempts,
-		JobsKept:               catalog.Duration(control.DefaultJobsKept),
-		LogMaxStepBytes:        256 << 20,
-		LogMaxJobBytes:         1 << 30,
-		LogMaxBytesPerSecond:   32 << 20,
-		AuditKept:              catalog.Duration(control.DefaultAuditKept),
-		MaxSessions:            20_000,
-		EphemeralInstancesKept: catalog.Duration(control.DefaultEphemeralKept),
-		MaxBodyBytes:           16 << 20,
-		TokenLifetime:          catalog.Duration(15 * time.Minute),
-		DrainTimeout:           catalog.Duration(30 * time.Second),
-		WebhookWait:            catalog.Duration(control.DefaultWebhookWait),
-		WebhookRepeat:          catalog.Duration(control.DefaultWebhookRepeat),
-		UseRemoteRunner:        true,
-		Isolation:              isolationLandlock,
-		UncoveredNodes:         "refuse",
+		Data:                     "./data",
+		Listen:                   "127.0.0.1:8440",
+		LogLevel:                 "info",
+		LogFormat:                "text",
+		Lease:                    catalog.Duration(work.DefaultLease),
+		Heartbeat:                catalog.Duration(work.HeartbeatPeriod),
+		RecoveryWindow:           catalog.Duration(work.DefaultRecoveryWindow),
+		StallTimeout:             catalog.Duration(work.DefaultStallTimeout),
+		MaxAttempts:              work.DefaultMaxAttempts,
+		JobsKept:                 catalog.Duration(control.DefaultJobsKept),
+		LogMaxStepBytes:          256 << 20,
+		LogMaxJobBytes:           1 << 30,
+		LogMaxBytesPerSecond:     32 << 20,
+		MaxConnections:           25_000,
+		MaxConnectionsPerAddress: 1_000,
+		AuditKept:                catalog.Duration(control.DefaultAuditKept),
+		MaxSessions:              20_000,
+		EphemeralInstancesKept:   catalog.Duration(control.DefaultEphemeralKept),
+		MaxBodyBytes:             16 << 20,
+		TokenLifetime:            catalog.Duration(15 * time.Minute),
+		DrainTimeout:             catalog.Duration(30 * time.Second),
+		WebhookWait:              catalog.Duration(control.DefaultWebhookWait),
+		WebhookRepeat:            catalog.Duration(control.DefaultWebhookRepeat),
+		UseRemoteRunner:          true,
+		Isolation:                isolationLandlock,
+		UncoveredNodes:           "refuse",
 	}
 }
 

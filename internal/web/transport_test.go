@@ -1,17 +1,14 @@
 package web_test
 
 import (
-	"bufio"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"legwork/internal/api"
 	"legwork/internal/api/apitest"
@@ -64,27 +61,6 @@ func TestLoginByHTTPWhereHTTPSIsMeant(t *testing.T) {
 		if r.StatusCode != status || status == 422 && !strings.Contains(string(text), "https://example.com") {
 			t.Errorf("%s: %d\n%s", origin, r.StatusCode, text)
 		}
-	}
-}
-
-// A body that trickles does not hold its connection.
-func TestSlowBody(t *testing.T) {
-	w := apitest.Start(t, func(o *api.Options) {
-		o.Pages = web.New(web.Options{Control: o.Control, Access: o.Access, Log: o.Log, BodyTime: 50 * time.Millisecond})
-	})
-	c, err := net.Dial("tcp", strings.TrimPrefix(w.URL, "http://"))
-	w.Must(err)
-	defer c.Close()
-	w.Must(c.SetDeadline(time.Now().Add(apitest.Patience)))
-	_, err = io.WriteString(c, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nname=")
-	w.Must(err)
-	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatalf("not given up: %v", err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode < 400 {
-		t.Errorf("%s", answer.Status)
 	}
 }
 

@@ -8,8 +8,6 @@ package web
 
 import (
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -33,7 +31,6 @@ type Options struct {
 	PublicURL  string                     // as browsers reach it; "" = as they say
 	Address    func(*http.Request) string // of the client, seen through trusted proxies; nil = of the connection
 	TLS        func(*http.Request) bool   // whether the client came by TLS, seen through trusted proxies; nil = that of the connection
-	BodyTime   time.Duration              // in which what is sent has to be there; 0 = 30 s
 	Components bool                       // the page that shows every component
 	Now        func() time.Time           // nil = the clock
 	Streaming  context.Context            // ends when streams have to; nil = never
@@ -68,9 +65,6 @@ func New(o Options) *Web {
 	}
 	if o.TLS == nil {
 		o.TLS = func(r *http.Request) bool { return r.TLS != nil }
-	}
-	if o.BodyTime == 0 {
-		o.BodyTime = 30 * time.Second
 	}
 	if o.Streaming == nil {
 		o.Streaming = context.Background()
@@ -118,7 +112,7 @@ func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.handler.Ser
 const maxForm = 1 << 20
 
 // protect refuses what another site had a browser send (http.CrossOriginProtection: by Sec-Fetch-Site, or Origin where that
-// is missing; the cookie is SameSite beside), bounds what is sent in size and time, and says what a page may load.
+// is missing; the cookie is SameSite beside), bounds what is sent in size, and says what a page may load.
 func (w *Web) protect(next http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	if origin, err := url.Parse(w.PublicURL); err == nil && origin.Host != "" {
@@ -139,32 +133,7 @@ func (w *Web) protect(next http.Handler) http.Handler {
 		if strings.HasPrefix(r.URL.Path, "/runbooks/") {
 			most = maxRunForm
 		}
-		r.Body = w.inTime(rw, http.MaxBytesReader(rw, r.Body, most), r.ContentLength != 0)
+		r.Body = http.MaxBytesReader(rw, r.Body, most)
 		guarded.ServeHTTP(rw, r)
 	})
-}
-
-// timedBody is what is sent in a request, with a deadline until it was read.
-type timedBody struct {
-	io.ReadCloser
-	lift func()
-}
-
-// inTime has a body be there in time, so that nobody holds a connection by a trickle. The deadline is lifted once all of it was
-// read: it would end the request.
-func (w *Web) inTime(rw http.ResponseWriter, body io.ReadCloser, some bool) io.ReadCloser {
-	if !some {
-		return body
-	}
-	control := http.NewResponseController(rw)
-	_ = control.SetReadDeadline(time.Now().Add(w.BodyTime)) // not every writer has one
-	return timedBody{body, func() { _ = control.SetReadDeadline(time.Time{}) }}
-}
-
-func (b timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		b.lift()
-	}
-	return n, err
 }

@@ -1,0 +1,69 @@
+package api_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"legwork/internal/api"
+	"legwork/internal/api/apitest"
+	"legwork/internal/web"
+)
+
+// The Server closes a connection whose body does not arrive, whatever the path and whoever asks.
+func TestSlowBodies(t *testing.T) {
+	w := apitest.Start(t, func(o *api.Options) {
+		o.BodyTimeout = 50 * time.Millisecond
+		o.Pages = web.New(web.Options{Control: o.Control, Access: o.Access, Log: o.Log})
+	})
+	for _, request := range []string{
+		"POST /connect/token", "POST /api/v1/jobs", "POST /api/v1/runners/register", "POST /api/v1/manifest/apply", "GET /api/v1/jobs",
+		"GET /healthz", "GET /metrics", "GET /runnerhub", "POST /login", "POST /logout", "GET /nope", "PUT /healthz",
+		"PUT /api/v1/releases/1.0.0/assets/x",
+	} {
+		for _, size := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+			for _, token := range []string{"", "Authorization: Bearer " + w.Token + "\r\n"} {
+				head := request + " HTTP/1.1\r\nHost: x\r\n" + token + "Content-Type: application/x-www-form-urlencoded\r\n" + size + "\r\n\r\n"
+				c, err := net.Dial("tcp", strings.TrimPrefix(w.URL, "http://"))
+				w.Must(err)
+				w.Must(c.SetDeadline(time.Now().Add(apitest.Patience)))
+				_, err = io.WriteString(c, head)
+				w.Must(err)
+				if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+					t.Errorf("%s, %s: got %v, want the end of the connection", request, size, err)
+				}
+				c.Close()
+			}
+		}
+	}
+}
+
+// A refusal does not wait for the body, and ends the connection. A body that was read leaves it open, also when the
+// handler takes longer than the body may.
+func TestUnreadBody(t *testing.T) {
+	w := apitest.Start(t)
+	ask := func(head, body string) *http.Response {
+		t.Helper()
+		c, err := net.Dial("tcp", strings.TrimPrefix(w.URL, "http://"))
+		w.Must(err)
+		t.Cleanup(func() { c.Close() })
+		w.Must(c.SetDeadline(time.Now().Add(apitest.Patience)))
+		_, err = io.WriteString(c, head+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+body)
+		w.Must(err)
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		w.Must(err)
+		return answer
+	}
+	refused := ask("POST /api/v1/jobs", "Content-Length: 100\r\n\r\n")
+	if refused.StatusCode != http.StatusUnauthorized || !refused.Close {
+		t.Errorf("unread body: got %s, close %v; want 401, close true", refused.Status, refused.Close)
+	}
+	read := ask("POST /api/v1/jobs", "Authorization: Bearer "+w.Token+"\r\nContent-Length: 2\r\n\r\n{}")
+	if read.StatusCode != http.StatusBadRequest || read.Close {
+		t.Errorf("read body: got %s, close %v; want 400, close false", read.Status, read.Close)
+	}
+}
