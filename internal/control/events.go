@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,7 +71,8 @@ func (c *Control) signal(org string) {
 }
 
 // FollowEvents emits the Organization's events after an id, in order and without a gap, and goes on with new ones
-// until ctx ends or emit fails. after < 0 means from now on. What is older than the outbox keeps is left out.
+// until ctx ends or emit fails. after < 0 means from now on. What is older than the outbox keeps is left out, and so are
+// the kinds that the Actor may not read.
 func (c *Control) FollowEvents(ctx context.Context, actor catalog.Actor, after int64, emit func([]store.Event) error) error {
 	if err := actor.Need(catalog.Read); err != nil {
 		return err
@@ -85,10 +87,14 @@ func (c *Control) FollowEvents(ctx context.Context, actor catalog.Actor, after i
 			return err
 		}
 		if len(events) > 0 {
-			if err := emit(events); err != nil {
+			after = events[len(events)-1].ID
+			readable := slices.DeleteFunc(events, func(e store.Event) bool { return !actor.MayReadEvent(e.Kind) })
+			if len(readable) > 0 {
+				err = emit(readable)
+			}
+			if err != nil {
 				return err
 			}
-			after = events[len(events)-1].ID
 			sleep(ctx, eventPause)
 			continue
 		}
