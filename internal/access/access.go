@@ -19,8 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"legwork/internal/fault"
 	"legwork/internal/store"
 )
@@ -51,9 +49,7 @@ type Access struct {
 
 	known *actorCache
 
-	clients       *limiter // attempts to log in, by client id
-	wrongOfPair   *limiter // failed attempts, by client id and address
-	wrongOfRemote *limiter // failed attempts, by address
+	throttle *throttle // of failed attempts to log in
 
 	adminFile atomic.Pointer[[sha256.Size]byte] // hash of the token in the file of the admin token; nil: there is no file
 
@@ -82,12 +78,10 @@ func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logg
 	}
 	a := &Access{
 		store: st, log: log, settings: settings, sealer: sealer, now: time.Now,
-		known:         newActorCache(),
-		clients:       newLimiter(50, 1000, 10_000),
-		wrongOfPair:   newLimiter(rate.Every(2*time.Second), 10, 10_000),
-		wrongOfRemote: newLimiter(5, 200, 10_000),
-		touched:       map[string]time.Time{},
-		people:        newPeople(),
+		known:    newActorCache(),
+		throttle: newThrottle(),
+		touched:  map[string]time.Time{},
+		people:   newPeople(),
 	}
 	if a.signing, err = a.signingKey(ctx); err != nil {
 		return nil, err

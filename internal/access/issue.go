@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"fmt"
@@ -40,21 +41,16 @@ func (a *Access) Issue(ctx context.Context, login Login) (Token, error) {
 	return a.sign(principal, credential, a.now())
 }
 
-// admit checks client credentials within the limits of attempts.
+// admit checks client credentials. Failed attempts are limited. A right secret is never refused: it is too long to be
+// guessed, so its owner must not suffer from the attempts of others.
 func (a *Access) admit(ctx context.Context, login Login) (principal store.ServicePrincipal, credential string, err error) {
-	now := a.now()
-	pair := login.ClientID + "\x00" + login.Address
 	if len(login.ClientID) > maxCredentialLength || len(login.ClientSecret) > maxCredentialLength {
 		return principal, "", wrongLogin()
 	}
-	if !a.clients.allow(login.ClientID, now) || a.wrongOfPair.empty(pair, now) || a.wrongOfRemote.empty(login.Address, now) {
-		return principal, "", fault.New(fault.RateLimited, "too_many_attempts", "too many attempts to log in").
-			WithHint("check the client id and secret, wait a few seconds and try again")
-	}
 	principal, credential, err = a.check(ctx, login)
 	if fault.Is(err, fault.Unauthenticated) {
-		a.wrongOfPair.allow(pair, now)
-		a.wrongOfRemote.allow(login.Address, now)
+		_, tooMany := a.throttle.attempt("client "+login.ClientID, login.Address, "", a.now())
+		err = cmp.Or(tooMany, err)
 	}
 	return principal, credential, err
 }

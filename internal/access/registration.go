@@ -206,15 +206,13 @@ func (a *Access) Registrar(ctx context.Context, token, address string) (by catal
 	if err != nil && !fault.Is(err, fault.Unauthenticated) || err == nil && by.Stored {
 		return by, err
 	}
-	now := a.now()
-	key := "registration\x00" + address
-	if !a.clients.allow(key, now) || a.wrongOfPair.empty(key, now) || a.wrongOfRemote.empty(address, now) {
-		return catalog.Registrar{}, fault.New(fault.RateLimited, "too_many_attempts", "too many wrong registration tokens came from this address; one more is looked at in 2 seconds").
+	try, tooMany := a.throttle.attempt("registration\x00"+networkOf(address), address, "", a.now())
+	if tooMany != nil {
+		return catalog.Registrar{}, fault.New(fault.RateLimited, "too_many_attempts", "too many wrong registration tokens came from this address; one more is looked at in 10 seconds").
 			WithHint("check the registration token: legwork runner token list shows an owner which are good")
 	}
-	if err != nil {
-		a.wrongOfPair.allow(key, now)
-		a.wrongOfRemote.allow(address, now)
+	if err == nil {
+		try.giveBack(a.now())
 	}
 	return by, err
 }

@@ -7,12 +7,9 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -33,20 +30,13 @@ type people struct {
 	hasher hasher
 	nobody func() string // the hash of a password that nobody has, for names that nobody has
 
-	wrongOfName    *limiter // failed attempts, by name
-	wrongOfPair    *limiter // by name and address
-	wrongOfAddress *limiter // by address
-
 	pruneMu sync.Mutex
 	pruned  time.Time
 }
 
 func newPeople() *people {
 	p := &people{
-		hasher:         newHasher(),
-		wrongOfName:    newLimiter(rate.Every(3*time.Second), 50, 10_000),
-		wrongOfPair:    newLimiter(rate.Every(10*time.Second), 8, 10_000),
-		wrongOfAddress: newLimiter(rate.Every(time.Second), 100, 10_000),
+		hasher: newHasher(),
 	}
 	p.nobody = sync.OnceValue(func() string {
 		salt := make([]byte, argonSalt)
@@ -71,6 +61,7 @@ type PasswordLogin struct {
 	Name     string // of the user, in the Organization "default"; of another: "organization/name"
 	Password string
 	Address  string // of the browser
+	Device   string // cookie that NewDevice made for this name, or ""
 }
 
 // LoggedInEvent is the data of the event "user.logged_in".
@@ -103,7 +94,7 @@ func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie
 	if len(l.Name) > 200 || len(l.Password) > maxPassword {
 		return "", wrong
 	}
-	try, err := a.people.attempt(l.Name, l.Address, a.now())
+	try, err := a.throttle.attempt(l.Name, l.Address, a.deviceOf(l.Name, l.Device), a.now())
 	if err != nil {
 		return "", err
 	}
@@ -123,6 +114,7 @@ func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie
 		a.log.Warn("log in refused", "user", cmp.Or(u.Name, unknownUser), "address", l.Address)
 		return "", cmp.Or[error](a.noteRefused(ctx, u, unknownUser, l.Address), wrong)
 	}
+	a.throttle.success(l.Name, l.Address)
 	by := catalog.Actor{OrganizationID: u.OrganizationID, ID: u.ID, Name: u.Name}
 	return a.openSession(ctx, by, l.Address, func(tx *store.Tx, s *store.WebSession) error {
 		s.UserID = u.ID
@@ -156,57 +148,8 @@ func (a *Access) userNamed(ctx context.Context, login string) (u store.User, err
 	return u, err
 }
 
-// attempt is a log in that counts as failed until it gives back what it took: else all that are made at once would pass.
-type attempt []taken
-
-// taken is one that was taken from a bucket.
-type taken struct {
-	from *limiter
-	key  string
-}
-
-// take takes one from each bucket, or, when one of them is empty, from none.
-func take(now time.Time, each ...taken) (attempt, error) {
-	for i, t := range each {
-		if !t.from.allow(t.key, now) {
-			attempt(each[:i]).giveBack(now)
-			return nil, tooManyLogins()
-		}
-	}
-	return each, nil
-}
-
-func (t attempt) giveBack(now time.Time) {
-	for _, one := range t {
-		one.from.giveBack(one.key, now)
-	}
-}
-
-// attempt counts a log in before it is looked at.
-func (p *people) attempt(name, address string, now time.Time) (attempt, error) {
-	network := networkOf(address)
-	return take(now, taken{p.wrongOfPair, name + "\x00" + network}, taken{p.wrongOfAddress, network}, taken{p.wrongOfName, name})
-}
-
-// networkOf gives what counts as one address: of IPv6 the network of 64 bits, which one person has whole.
-func networkOf(address string) string {
-	ip, err := netip.ParseAddr(address)
-	if err != nil || ip.Is4() {
-		return address
-	}
-	network, err := ip.WithZone("").Prefix(64)
-	if err != nil {
-		return address
-	}
-	return network.String()
-}
-
 // LoginWithToken opens a Web session for who has a bearer token, such as the admin's. It ends with that token.
 func (a *Access) LoginWithToken(ctx context.Context, token, address string) (cookie string, err error) {
-	try, err := a.people.attempt(tokenUser+networkOf(address), address, a.now())
-	if err != nil {
-		return "", err
-	}
 	token = strings.TrimSpace(token)
 	if len(token) > maxTokenLength {
 		token = ""
@@ -216,14 +159,10 @@ func (a *Access) LoginWithToken(ctx context.Context, token, address string) (coo
 	if err == nil {
 		err = actor.Need(catalog.Read)
 	}
-	if !fault.Is(err, fault.Unauthenticated) {
-		try.giveBack(a.now())
+	if fault.Is(err, fault.Unauthenticated) { // a right token is never refused: nobody guesses one
+		return "", a.refuseToken(ctx, address, err)
 	}
 	if err != nil {
-		if fault.Is(err, fault.Unauthenticated) {
-			a.log.Warn("log in with a token refused", "address", address)
-			err = cmp.Or(a.noteRefused(ctx, store.User{}, tokenUser, address), err)
-		}
 		return "", err
 	}
 	return a.openSession(ctx, actor, address, func(tx *store.Tx, s *store.WebSession) error {
@@ -231,6 +170,15 @@ func (a *Access) LoginWithToken(ctx context.Context, token, address string) (coo
 		s.CredentialID = credential.ID
 		return err
 	})
+}
+
+// refuseToken counts and notes a wrong token. It returns why the log in is refused.
+func (a *Access) refuseToken(ctx context.Context, address string, wrong error) error {
+	if _, err := a.throttle.attempt(tokenUser+networkOf(address), address, "", a.now()); err != nil {
+		return err
+	}
+	a.log.Warn("log in with a token refused", "address", address)
+	return cmp.Or(a.noteRefused(ctx, store.User{}, tokenUser, address), wrong)
 }
 
 // noteRefused leaves an event of a log in that failed, in the Organization "default" where it was no known user's: the same work, so that
@@ -258,7 +206,7 @@ func (a *Access) openSession(ctx context.Context, by catalog.Actor, address stri
 	by.Address = address
 	err := a.store.Update(ctx, func(tx *store.Tx) error {
 		tx.Sign(by, "user.login")
-		s := store.WebSession{Hash: Hash(cookie)}
+		s := store.WebSession{Hash: Hash(cookie), Address: address}
 		if err := fn(tx, &s); err != nil {
 			return err
 		}
@@ -299,7 +247,7 @@ func (a *Access) SessionActor(ctx context.Context, cookie string, seen bool) (ac
 		return catalog.Actor{}, sessionOver()
 	case err != nil:
 		return catalog.Actor{}, err
-	case subtle.ConstantTimeCompare(s.Hash, hash) != 1, now.Sub(s.CreatedAt) > SessionLifetime, now.Sub(s.SeenAt) > SessionIdle:
+	case subtle.ConstantTimeCompare(s.Hash, hash) != 1, sessionEnded(s, now):
 		return catalog.Actor{}, sessionOver()
 	}
 	if seen && now.Sub(s.SeenAt) > sessionTouch {

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -150,8 +149,12 @@ func (a *Access) SetPassword(ctx context.Context, actor catalog.Actor, idOrName,
 	})
 }
 
-// userFor gives the user whose password an Actor may set. A wrong current password counts as a wrong log in.
+// userFor returns the user whose password an Actor may set: any user for who may administer, otherwise the Actor itself,
+// which has to know the current password. A wrong one counts, and is noted, as a wrong log in.
 func (a *Access) userFor(ctx context.Context, actor catalog.Actor, idOrName, current string) (u store.User, err error) {
+	if err := actor.Need(catalog.Read); err != nil {
+		return u, err
+	}
 	err = a.store.View(ctx, func(tx *store.Tx) error {
 		u, err = findUser(tx, actor.OrganizationID, idOrName)
 		return err
@@ -159,29 +162,35 @@ func (a *Access) userFor(ctx context.Context, actor catalog.Actor, idOrName, cur
 	if actor.Can(catalog.Administer) {
 		return u, err
 	}
-	if err := actor.Need(catalog.Read); err != nil {
+	if fault.Is(err, fault.NotFound) || (err == nil && u.ID != actor.ID) {
+		return store.User{}, fault.New(fault.Forbidden, "not_your_password", "you may set your own password only").
+			WithHint("ask an owner to set it: legwork user set-password")
+	}
+	if err != nil {
 		return u, err
 	}
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return u, err
+	return u, a.checkCurrent(ctx, actor, u, current)
+}
+
+// checkCurrent checks the current password of a user.
+func (a *Access) checkCurrent(ctx context.Context, actor catalog.Actor, u store.User, current string) error {
+	try, err := a.throttle.attempt(u.Name, actor.Address, "", a.now())
+	if err != nil {
+		return err
 	}
-	target := actor.OrganizationID + "\x00" + cmp.Or(u.ID, idOrName) // one user, whoever asks and by whatever name
-	try, tooMany := take(a.now(), taken{a.people.wrongOfPair, "current\x00" + target}, taken{a.people.wrongOfPair, "asker\x00" + actor.ID})
-	if tooMany != nil {
-		return u, tooMany
-	}
-	right, checkErr := a.people.check(ctx, u.Password, current)
-	if right || checkErr != nil {
+	right, err := a.people.check(ctx, u.Password, current)
+	if right || err != nil {
 		try.giveBack(a.now())
 	}
-	if checkErr != nil {
-		return u, checkErr
+	if right || err != nil {
+		return err
 	}
-	if !right {
-		return u, fault.New(fault.Invalid, "password_wrong", "the current password is wrong").
-			WithHint("an owner can set another one: legwork user set-password").WithDetails(fault.Problem{Field: "current", Message: "this is not the current password"})
+	a.log.Warn("current password refused", "user", u.Name, "address", actor.Address)
+	if err := a.noteRefused(ctx, u, unknownUser, actor.Address); err != nil {
+		return err
 	}
-	return u, nil
+	return fault.New(fault.Invalid, "password_wrong", "the current password is wrong").
+		WithHint("an owner can set another one: legwork user set-password").WithDetails(fault.Problem{Field: "current", Message: "this is not the current password"})
 }
 
 // DeleteUser deletes a user, by id or name; its Web sessions end. The last owner stays.

@@ -33,3 +33,18 @@ func (c *Client) SetUserRole(ctx context.Context, idOrName string, role catalog.
 func (c *Client) SetUserPassword(ctx context.Context, idOrName string, r PasswordRequest) error {
 	return c.call(ctx, http.MethodPut, userPath(idOrName)+"/password", nil, r, nil)
 }
+
+// WebSessions lists the Web sessions of a user, the newest first.
+func (c *Client) WebSessions(ctx context.Context, idOrName string) ([]WebSession, error) {
+	return list[WebSession](ctx, c, "/users/"+escapedPath(idOrName)+"/sessions", nil)
+}
+
+// EndWebSession ends one Web session of a user.
+func (c *Client) EndWebSession(ctx context.Context, idOrName, session string) error {
+	return c.call(ctx, http.MethodDelete, userPath(idOrName)+"/sessions/"+escapedPath(session), nil, nil, nil)
+}
+
+// EndWebSessions ends all Web sessions of a user.
+func (c *Client) EndWebSessions(ctx context.Context, idOrName string) error {
+	return c.call(ctx, http.MethodDelete, userPath(idOrName)+"/sessions", nil, nil, nil)
+}

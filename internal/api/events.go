@@ -76,7 +76,7 @@ func (s *Server) followEvents(w http.ResponseWriter, r *http.Request, actor cata
 	if err := out.send(first); err != nil {
 		return
 	}
-	ctx, cancel := s.streamContext(r)
+	ctx, cancel := s.streamContext(r, actor)
 	defer cancel()
 	err := s.Control.FollowEvents(ctx, actor, after, func(events []control.Event) error {
 		for _, e := range events {

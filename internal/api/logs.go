@@ -119,7 +119,7 @@ func resumeAt(after int64, lastID string) (int64, error) {
 func (s *Server) followLog(w http.ResponseWriter, r *http.Request, actor catalog.Actor, id string, after int64, filter control.LogFilter, names *control.LogNames) {
 	events := newEventWriter(w)
 	defer events.close()
-	ctx, cancel := s.streamContext(r)
+	ctx, cancel := s.streamContext(r, actor)
 	defer cancel()
 	who := namingOf(ctx, names)
 	err := s.Control.FollowLog(ctx, actor, id, after, filter, func(lines []control.LogLine) error {
@@ -149,11 +149,13 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, actor catalog
 	_ = events.send(streamEvent{Name: "end", Data: data}) // whoever left does not hear it
 }
 
-// streamContext bounds a stream: whoever follows for long has its token looked at again when it resumes.
-func (s *Server) streamContext(r *http.Request) (context.Context, context.CancelFunc) {
+// streamContext bounds a stream in time, and ends it when the Actor's Credential is revoked.
+func (s *Server) streamContext(r *http.Request, actor catalog.Actor) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(r.Context(), streamTime)
 	stop := context.AfterFunc(s.streaming, cancel)
+	release := s.whileGranted(actor, cancel)
 	return ctx, func() {
+		release()
 		stop()
 		cancel()
 	}

@@ -26,17 +26,18 @@ import (
 
 // Options are what a Server face needs. Control, Access and Log are required.
 type Options struct {
-	Control        *control.Control
-	Access         *access.Access
-	Log            *slog.Logger
-	Version        string         // of the program
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
-	MaxBodyBytes   int64          // of a manifest; 0 = 16 MiB
-	MaxSessions    int            // of Runners at this Server at once; 0 = 20,000
-	BodyTimeout    time.Duration  // in which the body of a request has to arrive; 0 = 30 s
-	MetricsPublic  bool           // /metrics needs no token
-	Pages          http.Handler   // answers whatever is not of the API; nil = 404
-	Draining       func() bool    // tells that the Server is stopping; nil = never
+	Control         *control.Control
+	Access          *access.Access
+	Log             *slog.Logger
+	Version         string         // of the program
+	TrustedProxies  []netip.Prefix // whose X-Forwarded-For is believed
+	MaxBodyBytes    int64          // of a manifest; 0 = 16 MiB
+	MaxSessions     int            // of Runners at this Server at once; 0 = 20,000
+	BodyTimeout     time.Duration  // in which the body of a request has to arrive; 0 = 30 s
+	RecheckInterval time.Duration  // between two looks at the rights of open streams and Sessions; 0 = 10 s
+	MetricsPublic   bool           // /metrics needs no token
+	Pages           http.Handler   // answers whatever is not of the API; nil = 404
+	Draining        func() bool    // tells that the Server is stopping; nil = never
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
@@ -46,6 +47,7 @@ type Server struct {
 	metrics  *metrics
 	handler  http.Handler
 	sessions atomic.Int64 // at the door or beyond it
+	grants   grants
 
 	streaming  context.Context // ends when the HTTP server is shut down: streams would hold it up
 	endStreams context.CancelFunc
@@ -69,6 +71,9 @@ func New(o Options) *Server {
 	}
 	if o.BodyTimeout == 0 {
 		o.BodyTimeout = bodyTimeout
+	}
+	if o.RecheckInterval == 0 {
+		o.RecheckInterval = recheckInterval
 	}
 	if o.Draining == nil {
 		o.Draining = func() bool { return false }

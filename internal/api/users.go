@@ -36,7 +36,7 @@ type RoleRequest struct {
 // PasswordRequest asks for another password.
 type PasswordRequest struct {
 	Password string `json:"password" maxLength:"256"`
-	Current  string `json:"current,omitempty" maxLength:"256" doc:"The password until now: needed from who is no owner."`
+	Current  string `json:"current,omitempty" maxLength:"256" doc:"Current password. Required unless an owner sets the password."`
 }
 
 func (s *Server) registerUsers(h huma.API) {
@@ -48,8 +48,39 @@ func (s *Server) registerUsers(h huma.API) {
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return nil, s.Access.DeleteUser(ctx, actor, in.ID)
 		})
+	handle(s, h, operation("list-web-sessions", http.MethodGet, "/users/{id}/sessions", "Users", "The Web sessions of a user; everybody may list their own"), s.webSessions)
+	handle(s, h, operation("end-web-sessions", http.MethodDelete, "/users/{id}/sessions", "Users", "Log a user out everywhere; everybody may do so for themselves"),
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
+			return nil, s.Access.EndWebSessions(ctx, actor, in.ID)
+		})
+	handle(s, h, operation("end-web-session", http.MethodDelete, "/users/{id}/sessions/{session}", "Users", "End one Web session of a user"),
+		func(ctx context.Context, actor catalog.Actor, in *webSessionIn) (*none, error) {
+			return nil, s.Access.EndWebSession(ctx, actor, in.ID, in.Session)
+		})
 	handle(s, h, operation("set-user-role", http.MethodPut, "/users/{id}/role", "Users", "Give a user another role"), s.setRole)
-	handle(s, h, operation("set-user-password", http.MethodPut, "/users/{id}/password", "Users", "Give a user another password; its Web sessions end"), s.setPassword)
+	handle(s, h, operation("set-user-password", http.MethodPut, "/users/{id}/password", "Users", "Set the password of a user; its Web sessions end. Only an owner may set that of another user"), s.setPassword)
+}
+
+// WebSession is one browser in which a user is logged in.
+type WebSession struct {
+	ID        string    `json:"id"`
+	Address   string    `json:"address,omitempty" doc:"Address from which it was opened. Missing: unknown."`
+	CreatedAt time.Time `json:"created_at"`
+	SeenAt    time.Time `json:"seen_at" doc:"Time of the last request, up to five minutes behind."`
+}
+
+type webSessionIn struct {
+	ByID
+	Session string `path:"session" maxLength:"64" doc:"Id of the Web session."`
+}
+
+func (s *Server) webSessions(ctx context.Context, actor catalog.Actor, in *ByID) (*body[listOf[WebSession]], error) {
+	found, err := s.Access.WebSessions(ctx, actor, in.ID)
+	sessions := make([]WebSession, len(found))
+	for i, one := range found {
+		sessions[i] = WebSession{ID: one.ID, Address: one.Address, CreatedAt: one.CreatedAt, SeenAt: one.SeenAt}
+	}
+	return answerList(sessions, err)
 }
 
 func userOf(u access.User) User {

@@ -20,7 +20,7 @@ import (
 
 func (a *app) userCommand() *cobra.Command {
 	return parent("user", "Users: people who log in to the dashboard with a password",
-		a.userCreate(), a.userList(), a.userPassword(), a.userRole(), a.userDelete())
+		a.userCreate(), a.userList(), a.userPassword(), a.userRole(), a.userDelete(), a.userSessions(), a.userLogout())
 }
 
 const maxPasswordLine = 1024
@@ -161,6 +161,48 @@ func (a *app) userDelete() *cobra.Command {
 	}, func(ctx context.Context, client *api.Client, args []string) error {
 		return client.DeleteUser(ctx, args[0])
 	})
+}
+
+func (a *app) userSessions() *cobra.Command {
+	return a.withFormat(&cobra.Command{
+		Use: "sessions USER", Short: "List the browsers in which a user is logged in", Args: exactly("USER"), ValidArgsFunction: a.completeUsers,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			sessions, err := client.WebSessions(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(sessions, func() *table {
+				t := &table{head: []string{"SESSION", "ADDRESS", "LOGGED IN", "LAST SEEN"}}
+				for _, s := range sessions {
+					t.add(s.ID, s.Address, since(s.CreatedAt, time.Now()), since(s.SeenAt, time.Now()))
+				}
+				return t
+			})
+		},
+	})
+}
+
+func (a *app) userLogout() *cobra.Command {
+	session := ""
+	cmd := &cobra.Command{
+		Use: "logout USER", Short: "Log a user out everywhere, or end one session", Args: exactly("USER"), ValidArgsFunction: a.completeUsers,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			if session != "" {
+				return client.EndWebSession(cmd.Context(), args[0], session)
+			}
+			return client.EndWebSessions(cmd.Context(), args[0])
+		},
+	}
+	cmd.Flags().StringVar(&session, "session", "", "`id` of the only session to end, as user sessions prints it")
+	return cmd
 }
 
 func (a *app) completeUsers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -160,23 +160,34 @@ func (tx *Tx) Credential(org, principalID, id string) (Credential, ServicePrinci
 	return tx.credentialWhere("p.org = $1 AND p.id = $2 AND c.id = $3", org, principalID, id)
 }
 
+// HeldCredential is a Credential and the Service principal that it belongs to.
+type HeldCredential struct {
+	Credential Credential
+	Principal  ServicePrincipal
+}
+
+const selectHeldCredential = "SELECT " + credentialColumns + ", " + principalColumns + `
+		FROM credentials c JOIN service_principals p ON p.id = c.principal_id WHERE `
+
+func scanHeldCredential(r row) (h HeldCredential, err error) {
+	var created int64
+	dest, times := credentialDest(&h.Credential)
+	p := &h.Principal
+	err = r.Scan(append(dest, &p.ID, &p.OrganizationID, &p.Name, &p.ClientID, &p.Role, &created)...)
+	times()
+	p.CreatedAt = moment(created)
+	return h, err
+}
+
+// CredentialsAmong returns the Credentials of an Organization with some ids. Those that are not there any more are missing.
+func (tx *Tx) CredentialsAmong(org string, ids []string) ([]HeldCredential, error) {
+	return among(tx, scanHeldCredential, selectHeldCredential+"p.org = $1", "c.id", "", org, ids)
+}
+
 func (tx *Tx) credentialWhere(condition string, args ...any) (Credential, ServicePrincipal, error) {
-	type both struct {
-		c Credential
-		p ServicePrincipal
-	}
-	scan := func(r row) (b both, err error) {
-		var created int64
-		dest, times := credentialDest(&b.c)
-		err = r.Scan(append(dest, &b.p.ID, &b.p.OrganizationID, &b.p.Name, &b.p.ClientID, &b.p.Role, &created)...)
-		times()
-		b.p.CreatedAt = moment(created)
-		return b, err
-	}
 	missing := fault.New(fault.NotFound, "credential_not_found", "there is no such Credential")
-	b, err := need(tx, missing, scan, "SELECT "+credentialColumns+", "+principalColumns+`
-		FROM credentials c JOIN service_principals p ON p.id = c.principal_id WHERE `+condition, args...)
-	return b.c, b.p, err
+	held, err := need(tx, missing, scanHeldCredential, selectHeldCredential+condition, args...)
+	return held.Credential, held.Principal, err
 }
 
 // TouchCredential notes when a Credential was last used. It is for all Organizations: who used it was found by its hash.

@@ -12,6 +12,7 @@ type WebSession struct {
 	Hash         []byte // SHA-256 of its cookie
 	UserID       string // or
 	CredentialID string
+	Address      string // from which it was opened
 	CreatedAt    time.Time
 	SeenAt       time.Time // of its last request, as far as it was written down
 }
@@ -20,22 +21,30 @@ type WebSession struct {
 func (tx *Tx) CreateWebSession(s *WebSession) error {
 	s.CreatedAt, s.SeenAt = tx.now, tx.now
 	optional := func(id string) sql.NullString { return sql.NullString{String: id, Valid: id != ""} }
-	_, err := tx.exec("INSERT INTO web_sessions (hash, user_id, credential_id, created_at, seen_at) VALUES ($1, $2, $3, $4, $4)",
-		s.Hash, optional(s.UserID), optional(s.CredentialID), micros(tx.now))
+	_, err := tx.exec("INSERT INTO web_sessions (hash, user_id, credential_id, created_at, seen_at, address) VALUES ($1, $2, $3, $4, $4, $5)",
+		s.Hash, optional(s.UserID), optional(s.CredentialID), micros(tx.now), s.Address)
 	return err
 }
 
 // WebSession finds a Web session by its hash. Whether it is over is for the caller to see.
 func (tx *Tx) WebSession(hash []byte) (WebSession, error) {
-	scan := func(r row) (s WebSession, err error) {
-		var created, seen int64
-		err = r.Scan(&s.Hash, &s.UserID, &s.CredentialID, &created, &seen)
-		s.CreatedAt, s.SeenAt = moment(created), moment(seen)
-		return s, err
-	}
 	missing := fault.New(fault.NotFound, "web_session_not_found", "there is no such Web session")
-	return need(tx, missing, scan, `SELECT hash, COALESCE(user_id, ''), COALESCE(credential_id, ''), created_at, seen_at
-		FROM web_sessions WHERE hash = $1`, hash)
+	return need(tx, missing, scanWebSession, selectWebSession+"hash = $1", hash)
+}
+
+const selectWebSession = `SELECT hash, COALESCE(user_id, ''), COALESCE(credential_id, ''), address, created_at, seen_at
+		FROM web_sessions WHERE `
+
+func scanWebSession(r row) (s WebSession, err error) {
+	var created, seen int64
+	err = r.Scan(&s.Hash, &s.UserID, &s.CredentialID, &s.Address, &created, &seen)
+	s.CreatedAt, s.SeenAt = moment(created), moment(seen)
+	return s, err
+}
+
+// WebSessions lists the Web sessions of a user, the newest first. Whether they are over is for the caller to see.
+func (tx *Tx) WebSessions(userID string) ([]WebSession, error) {
+	return list(tx, scanWebSession, selectWebSession+"user_id = $1 ORDER BY created_at DESC, hash", userID)
 }
 
 // UserOfSession gives the user of a Web session.

@@ -14,3 +14,11 @@ func accountSheet() sheet {
 		},
 	}
 }
+
+// accountSessionsSheet lets a user see where it is logged in, and log out there.
+func accountSessionsSheet() sheet {
+	return sheet{path: "/account/sessions", nav: "/", need: catalog.Read,
+		show: func(v *visit, f form) (sheetContent, error) { return v.sessionsContent(v.actor.Name, f) },
+		act:  func(v *visit, f form) (outcome, error) { return v.endSessions(v.actor.Name, f, "/") },
+	}
+}

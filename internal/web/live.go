@@ -42,7 +42,7 @@ const (
 	partsEvent    = "parts" // elements to put in the place of those with their ids
 	overEvent     = "over"  // the Web session ended: the page has to be loaded anew
 	streamWrite   = 20 * time.Second
-	streamAlive   = 15 * time.Second // silence after which a comment is sent, and the Web session looked at
+	streamAlive   = 10 * time.Second // silence after which a comment is sent, and the Web session looked at
 	streamRetry   = time.Second      // after which a browser connects again
 	streamPause   = 100 * time.Millisecond
 	streamShare   = 10 // a stream renders at most this part of the time: one in ten

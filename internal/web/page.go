@@ -248,7 +248,7 @@ func (w *Web) allPages() []page {
 
 // allSheets lists the forms.
 func (w *Web) allSheets() []sheet {
-	sheets := []sheet{keyboardSheet(), accountSheet(), newUserSheet(), rolesSheet(), passwordSheet(), deleteUserSheet(), cancelSheet(), approveSheet(), declineSheet(), retrySheet()}
+	sheets := []sheet{keyboardSheet(), accountSheet(), accountSessionsSheet(), newUserSheet(), userSessionsSheet(), rolesSheet(), passwordSheet(), deleteUserSheet(), cancelSheet(), approveSheet(), declineSheet(), retrySheet()}
 	sheets = append(sheets, moduleSheets()...)
 	sheets = append(sheets, nodeSheets()...)
 	sheets = append(sheets, sourceSheets()...)

@@ -28,6 +28,17 @@ func (w *Web) cookieName(r *http.Request) string {
 	return "legwork"
 }
 
+// deviceSuffix ends the name of the cookie of a browser in which somebody has logged in.
+const deviceSuffix = "-device"
+
+func (w *Web) deviceCookie(r *http.Request) string {
+	cookie, err := r.Cookie(w.cookieName(r) + deviceSuffix)
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
+}
+
 func (w *Web) overTLS(r *http.Request) bool { return w.secure || w.TLS(r) }
 
 func (w *Web) setCookie(rw http.ResponseWriter, r *http.Request, name, value string, age int) {
@@ -108,11 +119,12 @@ func (w *Web) logIn(rw http.ResponseWriter, r *http.Request) {
 		w.answer(rw, r, statusOf(err.Kind), w.loginPage(r, f.failed(err), next))
 		return
 	}
-	var cookie string
+	var cookie, device string
 	if token := f.get("token"); token != "" {
 		cookie, err = w.Access.LoginWithToken(r.Context(), token, w.Address(r))
 	} else {
-		cookie, err = w.Access.LoginWithPassword(r.Context(), access.PasswordLogin{Name: f.get("name"), Password: f.get("password"), Address: w.Address(r)})
+		cookie, err = w.Access.LoginWithPassword(r.Context(), access.PasswordLogin{Name: f.get("name"), Password: f.get("password"), Address: w.Address(r), Device: w.deviceCookie(r)})
+		device = w.Access.NewDevice(f.get("name"))
 	}
 	if err != nil {
 		status := http.StatusInternalServerError
@@ -125,6 +137,9 @@ func (w *Web) logIn(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.setCookie(rw, r, w.cookieName(r), cookie, int(access.SessionLifetime.Seconds()))
+	if device != "" {
+		w.setCookie(rw, r, w.cookieName(r)+deviceSuffix, device, year)
+	}
 	http.Redirect(rw, r, next, http.StatusSeeOther)
 }
 

@@ -92,6 +92,41 @@ func passwordSheet() sheet {
 		})
 }
 
+func userSessionsSheet() sheet {
+	return sheet{path: "/users/{user}/sessions", nav: "/users", need: catalog.Administer,
+		show: func(v *visit, f form) (sheetContent, error) {
+			return v.sessionsContent(v.request.PathValue("user"), f)
+		},
+		act: func(v *visit, f form) (outcome, error) {
+			return v.endSessions(v.request.PathValue("user"), f, "/users")
+		},
+	}
+}
+
+// sessionsContent is the form with the Web sessions of a user.
+func (v *visit) sessionsContent(user string, f form) (sheetContent, error) {
+	sessions, err := v.Access.WebSessions(v.ctx, v.actor, user)
+	return sheetContent{"Sessions of " + user, sessionsForm(v, sessions, f)}, err
+}
+
+// endSessions ends the Web sessions that were chosen in that form.
+func (v *visit) endSessions(user string, f form, next string) (outcome, error) {
+	if f.get("all") != "" {
+		err := v.Access.EndWebSessions(v.ctx, v.actor, user)
+		return outcome{next: next, note: user + " is logged out everywhere."}, err
+	}
+	chosen := f.values["session"]
+	if len(chosen) == 0 {
+		return outcome{}, fault.New(fault.Invalid, "nothing_chosen", "no session is selected").WithHint("select a session, or all of them")
+	}
+	for _, id := range chosen {
+		if err := v.Access.EndWebSession(v.ctx, v.actor, user, id); err != nil {
+			return outcome{}, err
+		}
+	}
+	return outcome{next: next, note: counted(len(chosen), "session") + " of " + user + " ended."}, nil
+}
+
 func deleteUserSheet() sheet {
 	return ofUser("delete",
 		func(u access.User, f form) (sheetContent, error) {
