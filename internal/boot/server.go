@@ -234,7 +234,7 @@ func (s *server) listen() (net.Listener, string, error) {
 			return nil, "", fault.New(fault.Invalid, "tls_certificate", "the TLS certificate cannot be used: %v", err).WithHint("look at --tls-cert and --tls-key")
 		}
 		// A Runner asks for http/1.1 only, which its WebSocket needs.
-		l = tls.NewListener(l, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		l = tls.NewListener(l, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 		scheme = "https"
 	}
 	if s.settings.PublicURL != "" {
