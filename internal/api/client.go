@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -44,7 +43,8 @@ type ClientOptions struct {
 	CAFile  string // PEM file of certificate authorities to trust besides those of the host
 	Version string // of the program, for the Server's log
 
-	OfRunner bool // the address is a Runner's Server.Url: hints name its settings
+	OfRunner       bool // the address is a Runner's Server.Url: hints name its settings
+	AllowPlainHTTP bool // requests may go to another host without TLS
 }
 
 // NewClient makes a Client. Nothing is sent yet.
@@ -57,6 +57,9 @@ func NewClient(o ClientOptions) (*Client, error) {
 	where, authority := "--server or LEGWORK_SERVER", "--ca-file or LEGWORK_CA_FILE"
 	if o.OfRunner {
 		where, authority = "--url, Server.Url or LEGWORK_SERVER__URL", "Server.CaFile or LEGWORK_SERVER__CAFILE"
+	}
+	if wire.ExposesPlainHTTP(o.Server) && !o.AllowPlainHTTP {
+		return nil, plainHTTP(o)
 	}
 	trust, err := trusting(o.CAFile, authority)
 	if err != nil {
@@ -71,7 +74,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 		IdleConnTimeout:       30 * time.Second,
 		MaxIdleConnsPerHost:   8,
 		ForceAttemptHTTP2:     true,
-		DisableCompression:    isLoopback(base.Hostname()), // there it costs more than it saves
+		DisableCompression:    wire.LoopbackHost(base.Hostname()), // there it costs more than it saves
 	}
 	return &Client{
 		base: strings.TrimRight(base.String(), "/"), token: o.Token, agent: "legwork/" + o.Version, where: where, trust: authority,
@@ -79,9 +82,14 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}, nil
 }
 
-func isLoopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
+// plainHTTP is why a client sends nothing to a Server without TLS.
+func plainHTTP(o ClientOptions) error {
+	hint := "use https, or allow it with --allow-plain-http or LEGWORK_ALLOW_PLAIN_HTTP=true"
+	if o.OfRunner {
+		hint = "use https, or allow it with Runner.allow_plain_http"
+	}
+	return fault.New(fault.Invalid, "plain_http", "the Server's address %s is plain http to another host: the token can be read on the way", o.Server).
+		WithHint("%s", hint)
 }
 
 func trusting(caFile, setBy string) (*tls.Config, error) {

@@ -40,7 +40,7 @@ type Decline struct {
 // Approve is the Yes to a plan that waits for approval.
 type Approve struct {
 	Reason   string `json:"reason,omitempty" maxLength:"1000"`
-	PlanHash string `json:"plan_hash,omitempty" maxLength:"64" doc:"Hash of the plan that was looked at. When the Job has another plan by now, the approval is refused."`
+	PlanHash string `json:"plan_hash,omitempty" maxLength:"64" doc:"Hash of the plan that was looked at, required for a Job that has a plan. If the Job has another plan by now, the approval is refused."`
 }
 
 // JobPage is one page of Jobs, newest first.
@@ -63,14 +63,15 @@ func (s *Server) registerJobs(h huma.API) {
 	handle(s, h, operation("cancel-job", http.MethodPost, "/jobs/{id}/cancel", "Jobs", "End a Job"), s.cancelJob)
 	handle(s, h, operation("approve-job", http.MethodPost, "/jobs/{id}/approve", "Jobs", "Approve the plan that a Job waits with"),
 		func(ctx context.Context, actor catalog.Actor, in *decideIn[Approve]) (*body[*work.Job], error) {
-			return answer(s.Control.ApproveJob(ctx, actor, in.ID, in.said().Reason, in.said().PlanHash))
+			return answer(s.approve(ctx, actor, in.ID, in.said()))
 		})
 	handle(s, h, operation("decline-job", http.MethodPost, "/jobs/{id}/decline", "Jobs", "Decline the plan that a Job waits with, with a reason"),
 		func(ctx context.Context, actor catalog.Actor, in *declineIn) (*body[*work.Job], error) {
 			return answer(s.Control.DeclineJob(ctx, actor, in.ID, in.Body.Reason))
 		})
 	retry := operation("retry-job", http.MethodPost, "/jobs/{id}/retry", "Jobs", "Queue what a Job did anew, as its Module or Runbook is declared now")
-	retry.DefaultStatus, retry.MaxBodyBytes = http.StatusCreated, maxRunBody
+	retry.DefaultStatus = http.StatusCreated
+	large(&retry, maxRunBody, catalog.Operate)
 	handle(s, h, retry, func(ctx context.Context, actor catalog.Actor, in *decideIn[RetryRequest]) (*jobOut, error) {
 		if how := in.said(); how.FailedOnly || len(how.Options) > 0 {
 			return s.retryFailed(ctx, actor, in.ID, how)
@@ -203,6 +204,23 @@ func (in *decideIn[T]) said() (said T) {
 // Plan is what the plan of a Job would do. Whatever is sensitive was replaced on the Runner's host.
 type Plan struct {
 	Changes []work.ResourceChange `json:"changes" nullable:"false"`
+}
+
+// approve approves a plan. A Job with a plan needs its hash: otherwise one approves what nobody looked at.
+func (s *Server) approve(ctx context.Context, actor catalog.Actor, id string, what Approve) (*work.Job, error) {
+	if err := actor.Need(catalog.Operate); err != nil {
+		return nil, err
+	}
+	job, err := s.Control.Job(ctx, actor, id)
+	if err != nil {
+		return nil, err
+	}
+	if job.Plan() != nil && what.PlanHash == "" {
+		return nil, fault.New(fault.Invalid, "plan_hash_missing", "the approval does not say which plan was looked at").
+			WithHint("send plan_hash, the hash of the plan that you looked at").
+			WithDetails(fault.Problem{Field: "plan_hash", Message: "is required: this Job has a plan"})
+	}
+	return s.Control.ApproveJob(ctx, actor, id, what.Reason, what.PlanHash)
 }
 
 func (s *Server) jobPlan(ctx context.Context, actor catalog.Actor, in *ByID) (*body[Plan], error) {

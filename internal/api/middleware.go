@@ -48,6 +48,9 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 		info := &requestInfo{id: requestID(r), method: r.Method, path: r.URL.Path, address: s.ClientAddress(r)}
 		r = r.WithContext(context.WithValue(r.Context(), requestKey, info))
 		setHeaders(w.Header(), info.id, s.Version)
+		if s.ClientTLS(r) {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		inner := plain
 		if !isStream(r) {
 			inner = compressed

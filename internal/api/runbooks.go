@@ -43,10 +43,10 @@ func (s *Server) registerRunbooks(h huma.API) {
 		})
 	put := operation("put-runbook", http.MethodPut, "/runbooks/{stack}/{name}", "Runbooks", "Create or change a Runbook")
 	put.Description = replacesAll
-	put.MaxBodyBytes = catalog.MaxManifestFile
+	large(&put, catalog.MaxManifestFile, catalog.Declare)
 	handle(s, h, put, s.putRunbook)
 	validate := operation("validate-runbook", http.MethodPost, "/runbooks/validate", "Runbooks", "What would be wrong with a Runbook, without declaring it")
-	validate.MaxBodyBytes = catalog.MaxManifestFile
+	large(&validate, catalog.MaxManifestFile, catalog.Read)
 	handle(s, h, validate, s.validateRunbook)
 	handle(s, h, operation("delete-runbook", http.MethodDelete, "/runbooks/{stack}/{name}", "Runbooks", "Delete a Runbook to which no other refers"),
 		func(ctx context.Context, actor catalog.Actor, in *ByStack) (*none, error) {
@@ -60,7 +60,8 @@ func (s *Server) registerRunbooks(h huma.API) {
 	values.Description = "Of an Option with values_from the Server asks the URL now: within 5 s, for at most 1 MiB, without following redirects."
 	handle(s, h, values, s.optionValues)
 	run := operation("run-runbook", http.MethodPost, "/runbooks/{stack}/{name}/run", "Runbooks", "Queue a Job of a Runbook")
-	run.DefaultStatus, run.MaxBodyBytes = http.StatusCreated, maxRunBody
+	run.DefaultStatus = http.StatusCreated
+	large(&run, maxRunBody, catalog.Operate)
 	handle(s, h, run, s.runRunbook)
 }
 

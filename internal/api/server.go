@@ -17,6 +17,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/sync/semaphore"
 
 	"legwork/internal/access"
 	"legwork/internal/catalog"
@@ -49,6 +50,9 @@ type Server struct {
 	sessions atomic.Int64 // at the door or beyond it
 	grants   grants
 
+	bodyBudget     *semaphore.Weighted // bytes of bodies in memory
+	bodyBudgetSize int64
+
 	streaming  context.Context // ends when the HTTP server is shut down: streams would hold it up
 	endStreams context.CancelFunc
 }
@@ -79,6 +83,7 @@ func New(o Options) *Server {
 		o.Draining = func() bool { return false }
 	}
 	s := &Server{Options: o, metrics: newMetrics(o)}
+	s.bodyBudget, s.bodyBudgetSize = newBodyBudget(o.MaxBodyBytes)
 	s.streaming, s.endStreams = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
 	s.spec = s.register(mux)

@@ -232,7 +232,10 @@ func TestDockerfile(t *testing.T) {
 	if user == "" || strings.HasPrefix(user, "0") || strings.HasPrefix(user, "root") {
 		t.Errorf("the image runs as %q", user)
 	}
-	if _, err := LoadServerSettings(Layers{Environ: environ}); err != nil {
+	if _, err := LoadServerSettings(Layers{Environ: environ}); err == nil {
+		t.Error("a Server takes the image's environment: got no error, want one about TLS")
+	}
+	if _, err := LoadServerSettings(Layers{Environ: append(environ, "LEGWORK_SERVER__ALLOW_PLAIN_HTTP=true")}); err != nil {
 		t.Errorf("a Server does not take the image's environment: %v", err)
 	}
 	if _, err := LoadRunnerSettings(Layers{Environ: complete(environ...)}); err != nil {

@@ -49,6 +49,7 @@ func RunDev(ctx context.Context, o DevOptions, out io.Writer) error {
 	defer log.Close()
 	settings := DefaultServerSettings()
 	settings.Data, settings.Listen = d.path("data"), o.Listen
+	settings.WebhookDenyPrivate = false // receivers run on this host, too
 	// The Runner goes first and the Server last, so that the Runner can say goodbye.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()

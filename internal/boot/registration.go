@@ -119,7 +119,7 @@ func register(ctx context.Context, s RunnerSettings, token string) (cli.Register
 	if old, err := readTokenFile(path); err == nil {
 		request.ClientID, request.ClientSecret = old.ClientID, old.ClientSecret
 	}
-	client, err := api.NewClient(api.ClientOptions{Server: s.Server.URL, Token: token, CAFile: s.Server.CAFile, Version: Version(), OfRunner: true})
+	client, err := api.NewClient(api.ClientOptions{Server: s.Server.URL, Token: token, CAFile: s.Server.CAFile, Version: Version(), OfRunner: true, AllowPlainHTTP: s.Runner.AllowPlainHTTP})
 	if err != nil {
 		return done, err
 	}
@@ -214,7 +214,7 @@ func unregisterAt(ctx context.Context, s RunnerSettings, t tokenFile) (left bool
 		}
 		return false, err
 	}
-	client, err := api.NewClient(api.ClientOptions{Server: s.Server.URL, Token: token.Value, CAFile: s.Server.CAFile, Version: Version(), OfRunner: true})
+	client, err := api.NewClient(api.ClientOptions{Server: s.Server.URL, Token: token.Value, CAFile: s.Server.CAFile, Version: Version(), OfRunner: true, AllowPlainHTTP: s.Runner.AllowPlainHTTP})
 	if err != nil {
 		return false, err
 	}

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -98,6 +99,9 @@ func (s *server) open(ctx context.Context) (err error) {
 		return fault.New(fault.Invalid, "data_folder", "the data folder %s cannot be made", settings.Data).
 			WithHint("choose another with --data, or give this user the right to write there").WithCause(err)
 	}
+	if err := checkDataFolder(settings.Data); err != nil {
+		return err
+	}
 	id, err := s.serverID()
 	if err != nil {
 		return err
@@ -155,6 +159,20 @@ func (s *server) open(ctx context.Context) (err error) {
 		s.closers = append(s.closers, s.local.close)
 	}
 	return err
+}
+
+// checkDataFolder refuses a data folder that other users of the host may read or write: it holds the database and the keys.
+func checkDataFolder(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("look at the data folder: %w", err)
+	}
+	mode := info.Mode().Perm()
+	if runtime.GOOS == "windows" || mode&0o077 == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "data_folder_open", "the data folder %s is open to other users of this host (mode %04o)", path, mode).
+		WithHint("run: chmod 700 %s", path)
 }
 
 // orNone says a setting of 0, which turns its limit off, as control's Limits say it.

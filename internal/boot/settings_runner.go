@@ -16,6 +16,7 @@ import (
 	"legwork/internal/launcher"
 	"legwork/internal/release"
 	"legwork/internal/runner"
+	"legwork/internal/wire"
 )
 
 // RunnerSettings are the settings of a Runner process. Keys match in any case, with or without
@@ -96,6 +97,8 @@ type RunnerSection struct {
 	OrganizationID string `json:"OrganizationId" jsonschema:"format=uuid"`
 	// What the Runner logs in with: a credential of the Service principal of its record.
 	Credentials CredentialsSettings `json:"Credentials"`
+	// When true, Server.Url may be plain http to another host. Whoever is on the way then reads secrets and sends commands.
+	AllowPlainHTTP bool `json:"allow_plain_http"`
 	// Most Jobs that this Instance works on at once.
 	Capacity int `json:"Capacity" jsonschema:"minimum=1,maximum=1000"`
 	// Address and port for /healthz and Prometheus /metrics. Without an address: loopback alone. Empty: no listener.
@@ -311,6 +314,10 @@ func (s *RunnerSettings) checkServer(h *host, problem report) {
 		problem("Server.Url", "is missing: the base URL of the Server, for example https://legwork.example.com")
 	} else if checkURL(s.Server.URL, "Server.Url", problem) {
 		s.Server.URL = strings.TrimRight(s.Server.URL, "/")
+	}
+	if wire.ExposesPlainHTTP(s.Server.URL) && !s.Runner.AllowPlainHTTP {
+		problem("Server.Url", "is plain http to another host, where secrets and commands can be read and changed on the way: "+
+			"use https, or set Runner.allow_plain_http to true")
 	}
 	h.path(&s.Server.CAFile, "Server.CaFile", problem)
 	if s.Server.CAFile == "" {

@@ -14,6 +14,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/control"
 	"legwork/internal/release"
+	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
@@ -27,6 +28,8 @@ type ServerSettings struct {
 	MasterKeyFile string `json:"master_key_file"`
 	// Address and port that are listened on. Without an address: all. Port 0: any free one.
 	Listen string `json:"listen"`
+	// When true, listen may be an address of the network without TLS. Not needed where public_url is https: a proxy ends TLS then.
+	AllowPlainHTTP bool `json:"allow_plain_http"`
 	// Base URL under which people and Runners reach this Server. Default is made from listen.
 	PublicURL string `json:"public_url"`
 	// PEM file of the certificate and its chain. Read again when it changes. Empty: no TLS.
@@ -94,7 +97,7 @@ type ServerSettings struct {
 	WebhookWait catalog.Duration `json:"webhook_wait"`
 	// How long a demand stands after a call until the webhook is called again; then twice that and so on, at most 10m.
 	WebhookRepeat catalog.Duration `json:"webhook_repeat"`
-	// When true, webhooks do not reach loopback and private networks. Link-local addresses are never reached.
+	// When true, webhooks and values_from do not reach loopback and private networks. Link-local addresses are never reached.
 	WebhookDenyPrivate bool `json:"webhook_deny_private"`
 
 	// Public keys of minisign that are trusted to sign releases of this program, besides those that are built in: the lines that begin
@@ -155,6 +158,7 @@ func DefaultServerSettings() ServerSettings {
 		DrainTimeout:             catalog.Duration(30 * time.Second),
 		WebhookWait:              catalog.Duration(control.DefaultWebhookWait),
 		WebhookRepeat:            catalog.Duration(control.DefaultWebhookRepeat),
+		WebhookDenyPrivate:       true,
 		UseRemoteRunner:          true,
 		Isolation:                isolationLandlock,
 		UncoveredNodes:           "refuse",
@@ -262,9 +266,12 @@ func oneOfSchemes(secret Secret, key string, problem report, schemes ...string) 
 }
 
 func (s *ServerSettings) checkNetwork(problem report) {
-	_, port, err := net.SplitHostPort(s.Listen)
+	host, port, err := net.SplitHostPort(s.Listen)
 	if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil {
 		problem("listen", "must be an address and a port such as 127.0.0.1:8440 or :8440")
+	} else if s.TLSCert == "" && !s.AllowPlainHTTP && !wire.LoopbackHost(host) && !strings.HasPrefix(s.PublicURL, "https://") {
+		problem("listen", "is an address of the network, and there is no TLS: passwords, tokens and secrets can be read on the way. "+
+			"Set tls_cert and tls_key, or public_url to the https address of a proxy, or allow_plain_http to true")
 	}
 	if s.PublicURL != "" && checkURL(s.PublicURL, "public_url", problem) {
 		s.PublicURL = strings.TrimRight(s.PublicURL, "/")

@@ -318,7 +318,7 @@ func TestUnreadableFiles(t *testing.T) {
 }
 
 func TestServerSettings(t *testing.T) {
-	file := write(t, "server.yaml", "listen: :9000\ntrusted_proxies: [10.1.2.3/8, '::1']\nlease: 30s\nheartbeat: 5s\ndatabase: postgres://u:p@db/legwork\n")
+	file := write(t, "server.yaml", "listen: :9000\nallow_plain_http: true\ntrusted_proxies: [10.1.2.3/8, '::1']\nlease: 30s\nheartbeat: 5s\ndatabase: postgres://u:p@db/legwork\n")
 	s, err := LoadServerSettings(Layers{
 		File:    file,
 		Environ: []string{"HOME=/h", "LEGWORK_SERVER=http://x", "LEGWORK_SERVER__LOG_LEVEL=DEBUG", "LEGWORK_SERVER__URL=https://x", "LEGWORK_RUNNER__ID=x", "listen=x"},

@@ -81,13 +81,14 @@ func System() IO { return IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: 
 // app is one run of the command line.
 type app struct {
 	IO
-	programs Programs
-	out, err *terminal // what Out and Err can do
-	begun    bool      // the arguments were understood
-	server   string
-	token    string // file
-	caFile   string
-	format   format
+	programs       Programs
+	out, err       *terminal // what Out and Err can do
+	begun          bool      // the arguments were understood
+	server         string
+	token          string // file
+	caFile         string
+	allowPlainHTTP bool
+	format         format
 }
 
 // Run executes one command line, without the program's name, and gives the exit status.
@@ -146,6 +147,7 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.server, "server", "", "base URL of the Server (LEGWORK_SERVER; default "+defaultServer+")")
 	flags.StringVar(&a.token, "token-file", "", "file that holds the token (LEGWORK_TOKEN_FILE, or the token itself in LEGWORK_TOKEN)")
+	flags.BoolVar(&a.allowPlainHTTP, "allow-plain-http", false, "send the token to another host without TLS (LEGWORK_ALLOW_PLAIN_HTTP=true)")
 	flags.StringVar(&a.caFile, "ca-file", "", "PEM file of certificate authorities to trust besides those of the host (LEGWORK_CA_FILE)")
 	root.AddCommand(a.serverCommand(), a.runnerCommand(), a.devCommand(), a.userCommand(), a.principalCommand(), a.auditCommand(), a.loadCommand(), a.assignmentCommand(), a.manifestCommand(), a.stackCommand(),
 		a.namespaceCommand(), a.moduleCommand(), a.outputCommand(), a.nodeCommand(), a.nodeSourceCommand(), a.runbookCommand(), a.execCommand(), a.jobCommand(), a.secretCommand(), a.cloudIdentityCommand(), a.maintenanceCommand(), a.releaseCommand(), a.schemaCommand(), a.versionCommand())

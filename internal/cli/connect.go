@@ -19,6 +19,7 @@ func (a *app) client() (*api.Client, error) {
 	}
 	return api.NewClient(api.ClientOptions{
 		Server: a.serverURL(), Token: token, CAFile: a.caFileName(), Version: a.programs.Version,
+		AllowPlainHTTP: a.allowPlainHTTP || a.Env("LEGWORK_ALLOW_PLAIN_HTTP") == "true",
 	})
 }
 

@@ -375,10 +375,26 @@ func (a *app) jobApprove() *cobra.Command {
 	var what api.Approve
 	cmd := a.deciding("approve", "Approve the plan that a Job waits with", &what.Reason,
 		func(ctx context.Context, client *api.Client, id string) (*work.Job, error) {
-			return client.Approve(ctx, id, what)
+			return a.approveShown(ctx, client, id, what)
 		})
-	cmd.Flags().StringVar(&what.PlanHash, "plan-hash", "", "`hash` of the plan that was looked at, as job show prints it: with another plan the approval is refused")
+	cmd.Flags().StringVar(&what.PlanHash, "plan-hash", "", "`hash` of the plan that was looked at, as job show prints it: with another plan the approval is refused. Default is that of the plan that this command prints")
 	return cmd
+}
+
+// approveShown approves the plan with a hash. Without one it prints the plan of the Job in short, and approves that one.
+func (a *app) approveShown(ctx context.Context, client *api.Client, id string, what api.Approve) (*work.Job, error) {
+	if what.PlanHash != "" {
+		return client.Approve(ctx, id, what)
+	}
+	job, err := client.Job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if plan := job.Plan(); plan != nil {
+		fmt.Fprintf(a.Err, "approves the plan of #%d: %s\nhash %s\n", job.Number, toDo(plan), clean(plan.Hash))
+		what.PlanHash = plan.Hash
+	}
+	return client.Approve(ctx, id, what)
 }
 
 func (a *app) jobDecline() *cobra.Command {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -265,6 +266,9 @@ func startServer(t testing.TB, host, data string, more []string) *Server {
 		data = filepath.Join(home, "data")
 	}
 	addr := fmt.Sprintf("%s:%d", host, ports.Free(t))
+	if err := os.Chmod(data, 0o700); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
 	s := &Server{t: t, URL: "http://" + addr, Data: data, Home: home}
 	s.args = append([]string{"server", "--data", s.Data, "--listen", addr}, more...)
 	s.Start()
@@ -274,7 +278,8 @@ func startServer(t testing.TB, host, data string, more []string) *Server {
 // Start starts the Server (again) with the same data and port, and waits until it is ready.
 func (s *Server) Start() {
 	s.t.Helper()
-	s.Process = start(s.t, s.env(), s.args...)
+	// Receivers of webhooks are on loopback, and some Servers listen in a network of the test.
+	s.Process = start(s.t, s.env("LEGWORK_SERVER__WEBHOOK_DENY_PRIVATE=false", "LEGWORK_SERVER__ALLOW_PLAIN_HTTP=true"), s.args...)
 	Eventually(s.t, "the server is ready", func() bool {
 		if s.Ended() {
 			s.t.Fatalf("the server ended: %s", s.Output())
@@ -298,7 +303,7 @@ func (s *Server) Partings() int { return strings.Count(s.Output(), "msg=\"sessio
 func (s *Server) env(more ...string) []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + s.Home, "LANG=C.UTF-8", "TMPDIR=" + os.TempDir(),
-		"TF_CLI_CONFIG_FILE=/dev/null",
+		"TF_CLI_CONFIG_FILE=/dev/null", "LEGWORK_ALLOW_PLAIN_HTTP=true", "LEGWORK_RUNNER__ALLOW_PLAIN_HTTP=true",
 	}, more...)
 }
 

@@ -85,5 +85,8 @@ func Environment(task *work.RunnerTask, unit work.Unit) map[string]string {
 		"LEGWORK_RUNNER__LIFETIME":          "ephemeral",
 		"LEGWORK_RUNNER__UPDATES":           "off",
 	})
+	if strings.HasPrefix(task.ServerURL, "http://") && !Loopback(task.ServerURL) { // the Server allows it itself, or it would not listen
+		env["LEGWORK_RUNNER__ALLOW_PLAIN_HTTP"] = "true"
+	}
 	return env
 }

@@ -3,9 +3,11 @@ package web
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -24,7 +26,11 @@ type form struct {
 }
 
 func readForm(r *http.Request) (form, error) {
-	if err := r.ParseForm(); err != nil {
+	err := r.ParseForm()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return form{}, fault.New(fault.Unavailable, "form_too_slow", "the form did not arrive in time").WithHint("send it again").WithCause(err)
+	}
+	if err != nil {
 		return form{}, fault.New(fault.Invalid, "form_unreadable", "the form cannot be read").WithCause(err)
 	}
 	if err := readFiles(r); err != nil {

@@ -173,6 +173,7 @@ func (w *Web) fail(rw http.ResponseWriter, r *http.Request, err error) {
 	if v.actor.ID == "" {
 		v.actor, _ = w.actorOf(r, false) // nobody: the page is shown without navigation
 	}
+	retryLater(rw, statusOf(found.Kind))
 	w.answer(rw, r, statusOf(found.Kind), faultPage(v, found, frame{theme: themeOf(r)}))
 }
 
@@ -187,6 +188,15 @@ func faultTitle(f *fault.Fault) string {
 		return "Something went wrong"
 	}
 	return "This is not possible"
+}
+
+// retryAfter is in how many seconds a browser may try again what was refused for now.
+const retryAfter = "10"
+
+func retryLater(rw http.ResponseWriter, status int) {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		rw.Header().Set("Retry-After", retryAfter)
+	}
 }
 
 var statuses = map[fault.Kind]int{

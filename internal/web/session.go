@@ -133,6 +133,7 @@ func (w *Web) logIn(rw http.ResponseWriter, r *http.Request) {
 		} else {
 			w.Log.Error("log in failed", "error", err)
 		}
+		retryLater(rw, status)
 		w.answer(rw, r, status, w.loginPage(r, f.failed(err), next))
 		return
 	}
