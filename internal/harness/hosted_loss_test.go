@@ -82,7 +82,8 @@ func TestHostedProcessKilledAfterItsJob(t *testing.T) {
 func TestHostedInstanceGoneInJob(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	s, g := hosted(t, byScript(t, home), "m0")
+	settings, hosting := byScript(t, home)
+	s, g := hostedWith(t, settings, hosting, "m0")
 	t.Cleanup(func() { harness.EndProcessesIn(home) })
 	if err := os.WriteFile(filepath.Join(home, "asked"), []byte("x\nx\n"), 0o600); err != nil {
 		t.Fatal(err)
