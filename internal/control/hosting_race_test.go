@@ -97,13 +97,20 @@ func TestDeployWhileTidying(t *testing.T) {
 	c := s.hosted(nil)
 	c.deploy()
 	c.empty()
+	eventually(t, "the cleanup after the instance that ended is over", func() bool {
+		all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{Kind: work.RunnerJob})
+		s.must(err)
+		return slices.ContainsFunc(all, func(j *work.Job) bool { return j.Action == work.Tidy }) &&
+			!slices.ContainsFunc(all, func(j *work.Job) bool { return j.Action == work.Tidy && !j.Status.Terminal() })
+	})
 	tidying := make(chan struct{})
 	c.mu.Lock()
 	c.tidying = tidying
+	before := len(c.known)
 	c.mu.Unlock()
 	s.setHosting(func(state *store.HostingState) { state.TidyDue = true })
 	s.c.hosting.Poke()
-	eventually(t, "a tidy is under way", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.known) > 0 })
+	eventually(t, "a tidy is under way", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.known) > before })
 	j, err := s.c.DeployRunner(context.Background(), s.owner(), "edge")
 	s.must(err)
 	eventually(t, "a launcher was refused it, or has it", func() bool {

@@ -2,6 +2,8 @@ package harness_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +31,7 @@ source:
   files:
     main.tf: |
       terraform {
-        backend "local" { path = %q }
+        backend "http" { address = %q }
       }
       resource "terraform_data" "x" { input = plantimestamp() }
 `
@@ -40,7 +42,7 @@ func TestHostedApprovedPlan(t *testing.T) {
 	t.Parallel()
 	path := filepath.Dir(harness.Tool(t, "opentofu")) + ":" + os.Getenv("PATH")
 	s, _ := hosted(t, fmt.Sprintf("{launcher: process, max: 1, idle: 10s, environment: {PATH: %q}}", path))
-	state := filepath.Join(t.TempDir(), "state")
+	state := harness.StateStore(t) + "/timed"
 	s.Apply(fmt.Sprintf(timedModule, state))
 	s.Do("runner", "deploy", "edge-1")
 	id := s.Submit("apply", "s/n/timed")
@@ -56,7 +58,12 @@ func TestHostedApprovedPlan(t *testing.T) {
 	if got := planOf(j).Hash; got != planned {
 		t.Errorf("applied plan: got %s, want the approved %s", got, planned)
 	}
-	if text, err := os.ReadFile(state); err != nil || !strings.Contains(string(text), "terraform_data") {
+	answer, err := http.Get(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(text), "terraform_data") {
 		t.Errorf("state: got %q, %v, want what was applied", text, err)
 	}
 	kept, err := filepath.Glob(filepath.Join(s.Data, "blobs", "plans", "*", "approval*"))
