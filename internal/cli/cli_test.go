@@ -407,11 +407,11 @@ func TestProgramsGetTheirSettings(t *testing.T) {
 	if r.status != 2 || !strings.Contains(r.err, "a.json:3: x") || !strings.Contains(r.err, "y: z") {
 		t.Errorf("%+v", r)
 	}
-	if fmt.Sprint(got) != "{a.json map[a:b=c data:./d lease:90s listen::1] map[data:--data listen:--listen]}" {
+	if fmt.Sprint(got) != "{a.json map[a:b=c data:./d lease:90s listen::1] map[data:--data listen:--listen] false}" {
 		t.Errorf("%v", got)
 	}
 	s.run("runner", "start", "--config", "r.json", "--capacity", "3")
-	if fmt.Sprint(got) != "{r.json map[Runner.Capacity:3] map[Runner.Capacity:--capacity]}" {
+	if fmt.Sprint(got) != "{r.json map[Runner.Capacity:3] map[Runner.Capacity:--capacity] false}" {
 		t.Errorf("%v", got)
 	}
 	if r := s.ok("schema", "manifest"); r.out != "manifest" {

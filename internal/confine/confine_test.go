@@ -83,6 +83,24 @@ func users(t *testing.T, do func(t *testing.T, uid uint32)) {
 	}
 }
 
+// allowEntry lets other users enter a folder and those above it. It changes nothing else of their modes.
+func allowEntry(t *testing.T, dir string) {
+	t.Helper()
+	const enter = 0o011
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode()&enter == enter {
+			continue
+		}
+		if err := os.Chmod(dir, info.Mode()|enter); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestHiddenFolderIsInvisible(t *testing.T) {
 	users(t, func(t *testing.T, uid uint32) {
 		data, policy := host(t)
@@ -90,9 +108,7 @@ func TestHiddenFolderIsInvisible(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for dir := filepath.Dir(self); dir != "/"; dir = filepath.Dir(dir) { // nobody starts the test's program
-			_ = os.Chmod(dir, 0o755)
-		}
+		allowEntry(t, filepath.Dir(self)) // nobody starts the test's program
 		root := filepath.Dir(data)
 		for _, script := range []string{
 			"cat " + data + "/master-key", "ls " + data, "ls " + root, "cat " + root + "/link/master-key",

@@ -110,9 +110,12 @@ func TestNextAttemptTakesInputsAsTheyAreThen(t *testing.T) {
 	a.cut()
 	s.output("prod/net/base", vpcOutputs(`"new"`, `"hunter4"`))
 	s.must(s.c.endDue(context.Background(), later()))
-	if _, err := s.storedInputs(first.Ref); !fault.Is(err, fault.NotFound) {
-		t.Fatalf("a lost attempt keeps its inputs: %v", err)
+	if _, err := s.storedInputs(first.Ref); err != nil {
+		t.Fatalf("inputs of a lost attempt that its instance may still resume: got error %v, want none", err)
 	}
 	b := s.fake(r, "b").online(s)
 	wantInputs(t, "claimed again", b.take().Spec, `"new"`, `"hunter4"`)
+	if _, err := s.storedInputs(first.Ref); !fault.Is(err, fault.NotFound) {
+		t.Fatalf("inputs of a lost attempt after the next one began: got error %v, want not found", err)
+	}
 }
