@@ -14,11 +14,10 @@ import (
 	"legwork/internal/work"
 )
 
-const (
-	// updateEngine is what an Instance says it has when it can go on as another release.
-	updateEngine catalog.Engine = "update"
-	upToDate                    = "runner_up_to_date"
-)
+// updateEngine is the engine that an instance announces when it can go on as another release.
+const updateEngine catalog.Engine = "update"
+
+const upToDate = "runner_up_to_date"
 
 // updateLane is what the updates of a self-hosted Runner hold one after the other: the rest of its Instances stay online.
 func updateLane(runnerID string) string { return "update:" + runnerID }

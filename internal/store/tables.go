@@ -147,7 +147,7 @@ func (t Table) selectRows() string {
 var (
 	rowEncoding = mustRowMode(cbor.CoreDetEncOptions().EncMode())
 	rowDecoding = mustRowMode(cbor.DecOptions{
-		IntDec: cbor.IntDecConvertSigned, UTF8: cbor.UTF8DecodeInvalid, MaxNestedLevels: 4, IndefLength: cbor.IndefLengthForbidden,
+		IntDec: cbor.IntDecConvertSignedOrFail, UTF8: cbor.UTF8DecodeInvalid, MaxNestedLevels: 4, IndefLength: cbor.IndefLengthForbidden,
 	}.DecMode())
 )
 
