@@ -32,19 +32,19 @@ func TestNobodyIsLockedOut(t *testing.T) {
 	for range 9 { // and from an address that ann shares with others
 		try("wrong password", "203.0.113.1", "")
 	}
-	for name, c := range map[string]struct{ address, device, want string }{
-		"address of an earlier log in":      {"192.0.2.1", "", ""},
-		"device at a shared address":        {"203.0.113.1", device, ""},
-		"device at a new address":           {"192.0.2.77", device, ""},
-		"new address":                       {"192.0.2.80", "", "too_many_attempts"},
-		"shared address":                    {"203.0.113.1", "", "too_many_attempts"},
-		"device of another user":            {"192.0.2.81", foreign, "too_many_attempts"},
-		"device that nobody signed":         {"192.0.2.82", "made.up", "too_many_attempts"},
-		"device without a signature":        {"192.0.2.83", "made", "too_many_attempts"},
-		"device with a signature and no id": {"192.0.2.84", "." + a.deviceSignature("ann", ""), "too_many_attempts"},
+	for _, c := range []struct{ name, address, device, want string }{ // a success frees its address: those come last
+		{"new address", "192.0.2.80", "", "too_many_attempts"},
+		{"shared address", "203.0.113.1", "", "too_many_attempts"},
+		{"device of another user", "192.0.2.81", foreign, "too_many_attempts"},
+		{"device with a wrong signature", "192.0.2.82", "made.up", "too_many_attempts"},
+		{"device without a signature", "192.0.2.83", "made", "too_many_attempts"},
+		{"device with a signature and no id", "192.0.2.84", "." + a.deviceSignature("ann", ""), "too_many_attempts"},
+		{"address of an earlier log in", "192.0.2.1", "", ""},
+		{"device at a shared address", "203.0.113.1", device, ""},
+		{"device at a new address", "192.0.2.77", device, ""},
 	} {
 		if code := try(good, c.address, c.device); code != c.want {
-			t.Errorf("%s: got %q, want %q", name, code, c.want)
+			t.Errorf("%s: got %q, want %q", c.name, code, c.want)
 		}
 	}
 	guessed := 0

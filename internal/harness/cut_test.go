@@ -20,11 +20,10 @@ func TestConnectionCut(t *testing.T) {
 		args       []string
 		repeatable bool
 		cut        time.Duration
-		attempts   int
 	}{
-		{"5 s", nil, false, 5 * time.Second, 1},
-		{"5 min, changing", scaled, false, 30 * time.Second, 1},
-		{"5 min, repeatable", scaled, true, 30 * time.Second, 2},
+		{"5 s", nil, false, 5 * time.Second},
+		{"5 min, changing", scaled, false, 30 * time.Second},
+		{"5 min, repeatable", scaled, true, 30 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,8 +51,8 @@ func TestConnectionCut(t *testing.T) {
 			}
 			cut.Set(false)
 			j := s.Ends(id, work.Succeeded)
-			if j.Attempt != c.attempts || len(j.Losses) != c.attempts-1 {
-				t.Errorf("attempt %d, losses %+v", j.Attempt, j.Losses)
+			if j.Attempt != 1 { // the instance returned before another attempt began
+				t.Errorf("got attempt %d with losses %+v, want attempt 1", j.Attempt, j.Losses)
 			}
 			if !c.repeatable {
 				linesOnce(t, s.Log(id), 600)

@@ -59,7 +59,7 @@ func TestNodesWithoutRunner(t *testing.T) {
 // secondServer starts another Server on the database of one.
 func secondServer(t *testing.T, first *harness.Server, database string) *harness.Server {
 	t.Helper()
-	data := t.TempDir()
+	data := harness.PrivateFolder(t)
 	key, err := os.ReadFile(filepath.Join(first.Data, "master-key"))
 	if err != nil {
 		t.Fatal(err)

@@ -259,6 +259,16 @@ func StartServerOn(t testing.TB, data string, more ...string) *Server {
 	return startServer(t, "127.0.0.1", data, more)
 }
 
+// PrivateFolder returns a new folder that only its owner may enter, as a server requires of its data folder.
+func PrivateFolder(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func startServer(t testing.TB, host, data string, more []string) *Server {
 	t.Helper()
 	home := t.TempDir()

@@ -197,7 +197,7 @@ func TestOnlyOneInstance(t *testing.T) {
 		says   string
 	}{
 		{"another name", "edge-1-b", false, `allows one Instance and "edge-1-a" is connected`},
-		{"the same name", "edge-1-a", false, `another process is connected as Instance "edge-1-a"`},
+		{"the same name", "edge-1-a", false, `another process is connected as instance "edge-1-a"`},
 		{"a first one that is silent", "edge-1-b", true, `allows one Instance and "edge-1-a" is connected`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -208,7 +208,7 @@ func TestTwoServersCallOnce(t *testing.T) {
 	r := newReceiver(t, http.StatusServiceUnavailable, http.StatusOK)
 	database := postgres(t)
 	first := harness.StartServer(t, append([]string{"--database", database}, fastWebhooks...)...)
-	data := t.TempDir()
+	data := harness.PrivateFolder(t)
 	key, err := os.ReadFile(filepath.Join(first.Data, "master-key"))
 	if err != nil {
 		t.Fatal(err)

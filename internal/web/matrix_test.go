@@ -175,7 +175,7 @@ func TestBrowserMatrix(t *testing.T) {
 	b.click("#n-3 a.c.bad")
 	b.until(`document.querySelector("#run-cell")?.innerText.includes("exit status 7")`)
 	b.until(`document.querySelector("#log-view").innerText.includes("it says why") && !document.querySelector("#log-view").innerText.includes("another Node")`)
-	if got := eval[string](b, `document.querySelector(".ll .w").textContent`); got != "node-0003.example.com" {
+	if got := eval[string](b, `document.querySelector(".ll .w").textContent`); got != "node-0003.example.com @i-1" {
 		t.Errorf("the line is said to be of %q", got)
 	}
 	b.clean()

@@ -20,7 +20,7 @@ type place struct{ name, path string }
 
 // places has every page and every sheet, those with several faces several times. TestEveryPageHasAPlace holds that none is forgotten.
 var places = []place{
-	{"overview", "/"}, {"keyboard", "/-/keyboard"}, {"account", "/account"},
+	{"overview", "/"}, {"keyboard", "/-/keyboard"}, {"account", "/account"}, {"account-sessions", "/account/sessions"}, {"user-sessions", "/users/bob/sessions"},
 	{"runners", "/runners?open=edge-1&open=cloud-eu"}, {"runners-none", "/runners?q=nothing"},
 	{"runner-new", "/runners/new"}, {"runner", "/runners/cloud-eu"}, {"runner-busy", "/runners/edge-1"}, {"runner-offline", "/runners/shop-2"}, {"runner-arrival", "/runners/shop-2/arrival"},
 	{"runner-edit", "/runners/cloud-eu/edit"}, {"runner-assign", "/runners/cloud-eu/assign"}, {"runner-unassign", "/runners/cloud-eu/assignments/{assignment}/remove"},

@@ -50,6 +50,8 @@ func TestBrowserSaysWhatFailed(t *testing.T) {
 		}
 	}
 	b.press("Escape")
+	b.see("dialog[open] [data-unsaved]")
+	b.press("Escape")
 	b.until(`!document.querySelector("dialog[open]")`)
 	status.Store(503)
 	b.click(`a[href="/users/new"]`)

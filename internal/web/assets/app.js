@@ -96,23 +96,21 @@
   });
   on("htmx:afterSwap", (e) => {
     if (e.detail.target !== sheet()) return;
-    if (!sheet().open) {
-      sheet().showModal();
-      pristine = entered();
-    }
+    if (!sheet().open) sheet().showModal();
     const first = one("[aria-invalid=true]", sheet()) || one("[autofocus]", sheet())
       || one("input:not([type=hidden], [type=radio]), input[type=radio]:checked, select, textarea", sheet());
     if (first) first.focus();
   });
   // A sheet with unsaved input warns once before it closes.
-  let pristine = "";
-  function entered() {
-    const form = one("form", sheet());
-    return form ? JSON.stringify([...new FormData(form)].filter(([, value]) => typeof value === "string")) : "";
+  function changed(field) {
+    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+    if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
+    const served = [...field.options].findIndex((o) => o.defaultSelected);
+    return field.selectedIndex !== Math.max(served, 0);
   }
   function keepsInput() {
-    const warned = one("[data-unsaved]", sheet());
-    if (warned || entered() === pristine) return false;
+    const fields = all("form :is(input:not([type=file]), select, textarea)", sheet());
+    if (one("[data-unsaved]", sheet()) || !fields.some(changed)) return false;
     const box = document.getElementById("trouble-note").content.firstElementChild.cloneNode(true), [first, second] = all("p", box);
     box.classList.replace("bad", "warn");
     box.dataset.unsaved = "";
