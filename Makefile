@@ -15,7 +15,7 @@ export GOFLAGS := $(strip $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false)
 # Engines read this file if it is named and complain if it is missing. No test and no check wants one.
 unexport TF_CLI_CONFIG_FILE
 
-TEST_TIMEOUT ?= 30m
+TEST_TIMEOUT ?= 45m
 TEST_FLAGS   ?=
 
 .PHONY: help
