@@ -87,11 +87,16 @@ func TestFollowResumesWithoutLossOrDoubling(t *testing.T) {
 	w := apitest.Start(t)
 	const n = 2000
 	proxy := newCutter(t, w.URL)
+	following := make(chan struct{}) // a first request that is cut is an error, and not resumed
 	w.Runner("edge", func(s *apitest.StepRun) work.StepResult {
 		if s.Kind == work.StepRun {
 			for i := range n {
 				s.Print(fmt.Sprintf("line %d", i))
 				if i%400 == 399 {
+					select {
+					case <-following:
+					case <-s.Ctx.Done():
+					}
 					proxy.cut()
 				}
 			}
@@ -107,7 +112,9 @@ func TestFollowResumesWithoutLossOrDoubling(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), apitest.Patience)
 	defer cancel()
 	var got []string
+	started := sync.OnceFunc(func() { close(following) })
 	ended, err := client.FollowLog(ctx, job.ID, 0, func(lines []api.LogLine) error {
+		started()
 		for _, l := range lines {
 			if l.Stream == "stdout" {
 				got = append(got, l.Text)
