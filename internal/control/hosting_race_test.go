@@ -152,6 +152,12 @@ func TestReleaseWithdrawnMeanwhile(t *testing.T) {
 	s.scripts(s.owner(), 1)
 	c.deploy()
 	c.empty()
+	eventually(t, "the cleanup after the last instance is over", func() bool { // it asks for releases as well
+		all, err := s.c.Jobs(context.Background(), s.owner(), JobFilter{Kind: work.RunnerJob})
+		s.must(err)
+		active := slices.ContainsFunc(all, func(j *work.Job) bool { return !j.Status.Terminal() })
+		return !active && !s.hostingState().TidyDue
+	})
 	var asked atomic.Int64
 	s.c.launchRelease = func(_ *store.Tx, version string) (*work.ReleaseRef, error) {
 		if asked.Add(1) > 1 {
