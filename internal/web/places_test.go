@@ -214,7 +214,7 @@ func TestEverySheetIsRefused(t *testing.T) {
 // owners alone see the audit and change who may log in, and the fleet.
 func needed(r web.Route) catalog.Permission {
 	switch {
-	case strings.HasPrefix(r.Path, "/-/"), r.Path == "/account", r.Path == "/releases/notes":
+	case strings.HasPrefix(r.Path, "/-/"), r.Path == "/account", r.Path == "/account/sessions", r.Path == "/releases/notes":
 		return catalog.Read
 	case r.Path == "/runners/update", r.Path == "/runners/{runner}/update", r.Path == "/runners/{runner}/deploy":
 		return catalog.Operate
