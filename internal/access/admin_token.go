@@ -25,7 +25,7 @@ func (a *Access) findAdminFile() {
 	a.adminFile.Store(&hash)
 }
 
-// dropAdminFile removes the file of the admin token once its token is used: whoever used it has it, and nobody else is to read it there.
+// dropAdminFile removes the file of the admin token when its token is used, so that other users of the host cannot read it.
 func (a *Access) dropAdminFile(used []byte) {
 	held := a.adminFile.Load()
 	if held == nil || string(held[:]) != string(used) || !a.adminFile.CompareAndSwap(held, nil) {

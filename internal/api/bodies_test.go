@@ -14,7 +14,7 @@ import (
 	"legwork/internal/web"
 )
 
-// The Server closes a connection whose body does not arrive, whatever the path and whoever asks.
+// The server closes a connection whose body does not arrive, on every path and for every client.
 func TestSlowBodies(t *testing.T) {
 	w := apitest.Start(t, func(o *api.Options) {
 		o.BodyTimeout = 50 * time.Millisecond

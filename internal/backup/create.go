@@ -103,7 +103,7 @@ func (w *writer) addTable(ctx context.Context, s *store.Snapshot, t store.Table)
 	return err
 }
 
-// addBlobs writes all blobs. One that is deleted meanwhile belongs to a job that is deleted, too.
+// addBlobs writes all blobs. It skips a blob that was deleted with its job while the backup was written.
 func (w *writer) addBlobs(ctx context.Context, blobs *blob.Store) error {
 	for e, err := range blobs.List(ctx, "") {
 		if err != nil {

@@ -120,7 +120,7 @@ func holdSource(ctx context.Context, source *store.Store) error {
 	})
 }
 
-// CopyBlobs copies all blobs to another place and returns how many there are. One that is there with the same size is left alone.
+// CopyBlobs copies all blobs to another store and returns their number. It skips those that the store has with the same size.
 func CopyBlobs(ctx context.Context, from, to *blob.Store) (n int, err error) {
 	for e, err := range from.List(ctx, "") {
 		if err != nil {

@@ -232,7 +232,7 @@ func migrateDatabase(ctx context.Context, o cli.StartOptions, m cli.MigrateOptio
 	return nil
 }
 
-// copyBlobs copies all blobs to another place. Those that are there already with the same size are left alone.
+// copyBlobs copies all blobs to the store at another URL and reports their number.
 func copyBlobs(ctx context.Context, from, to string, out io.Writer) error {
 	source, err := blob.Open(ctx, from)
 	if err != nil {

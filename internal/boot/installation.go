@@ -13,8 +13,8 @@ import (
 	"legwork/internal/store"
 )
 
-// markerFile lies in the data folder. It says which installation the folder belongs to, and how far its database was. A copy of the
-// database alone does not carry it.
+// markerFile is a file in the data folder. It records the installation of the folder and the newest event of its database. A copy
+// of only the database does not include it.
 const markerFile = "installation.json"
 
 // markerInterval is how often the position in the file is brought up to date.
@@ -55,7 +55,7 @@ type place struct {
 	sqlite bool   // the database is a file in the data folder
 }
 
-// copyReason says why a database is a copy of the one that was used last, as far as its place tells. It is empty when it is not.
+// copyReason returns why a database counts as a copy of the one that was used last, or "" when it does not.
 func copyReason(i store.Installation, position int64, known marker, at place) string {
 	mine := known.Installation == i.ID
 	switch {

@@ -34,7 +34,7 @@ var (
 	terminals = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 )
 
-// leftCapabilities are those that root keeps: they give no way out of what Landlock allows.
+// leftCapabilities are the capabilities that root keeps. None of them bypasses Landlock.
 var leftCapabilities = []uintptr{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
 	unix.CAP_NET_BIND_SERVICE, unix.CAP_NET_RAW,
