@@ -5,11 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"runtime/metrics"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type size struct {
 const (
 	auditPerDay = 1000
 	perTx       = 2000 // records
+
+	allocationsOfAPage = 160_000 // most heap objects of one visit
 )
 
 // filler stores records of the first Organization directly, many in a transaction.
@@ -217,39 +220,41 @@ func (f *filler) samples(s size) {
 	})
 }
 
-// costs gives the processor time of a visit to an address, the least of some unless one stays within a limit: other than the time that passes
-// it says little of what else the machine does.
-func (v *visitor) costs(path string, limit time.Duration) time.Duration {
+// allocates returns the number of heap objects that one visit of an address allocates in the whole process, the least of three visits. It is a
+// measure of how much a page reads that depends neither on the machine nor on its load nor on the race detector.
+func (v *visitor) allocates(path string) uint64 {
 	v.t.Helper()
-	least := time.Hour
-	for range 10 {
-		begun := processorTime()
+	var least uint64 = math.MaxUint64
+	for range 3 {
+		before := allocated()
 		v.get(path)
-		if least = min(least, processorTime()-begun); least <= limit {
-			break
-		}
+		least = min(least, allocated()-before)
 	}
 	return least
 }
 
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
+// readsABoundedPart fails the test when a visit of the address allocates more than a page of bounded length does.
+func (v *visitor) readsABoundedPart(path string) {
+	v.t.Helper()
+	n := v.allocates(path)
+	v.t.Logf("%s: %d objects", path, n)
+	if n > allocationsOfAPage {
+		v.t.Errorf("%s allocates %d objects, want at most %d", path, n, allocationsOfAPage)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestPagesAreQuick is a net with wide meshes, since tests run beside others and with the race detector: it catches a page that reads all there is.
-// `make bench` measures.
-func TestPagesAreQuick(t *testing.T) {
-	const limit = patience * 250 * time.Millisecond
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// TestPagesReadABoundedPart catches a page that reads all records of a large installation. `make bench` measures the time that pages take.
+func TestPagesReadABoundedPart(t *testing.T) {
 	w := start(t)
 	world := fillEverything(t, w)
 	small := size{stacks: 10, modules: 1000, runners: 500, jobs: 3000, auditDays: 2, sampled: 5, samples: 6 * 60}
-	begun := time.Now()
 	more := fillLarge(w, small)
-	t.Logf("filled in %s", time.Since(begun))
 	v := newVisitor(t, w)
 	v.logIn(url.Values{"token": {w.Token}})
 	for _, p := range slices.Concat(places, more) {
@@ -257,8 +262,6 @@ func TestPagesAreQuick(t *testing.T) {
 		if status, _ := v.get(path); status != http.StatusOK {
 			t.Errorf("%s: %d", p.name, status)
 		}
-		if took := v.costs(path, limit); took > limit {
-			t.Errorf("%s (%s) took %s, at most %s", p.name, p.path, took, limit)
-		}
+		v.readsABoundedPart(path)
 	}
 }

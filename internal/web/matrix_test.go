@@ -82,7 +82,6 @@ func upTo(n int) []int {
 // A matrix of 1,000 Nodes and 20 steps is a page of 50 of them, those that failed first, and what changes in it is sent as rows, many at once.
 func TestMatrixOfAThousandNodes(t *testing.T) {
 	const nodes, steps = 1000, 20
-	const limit = patience * 250 * time.Millisecond
 	w, j := crowd(t, nodes, steps)
 	for item := range steps - 1 {
 		say(w, j, item, work.NodeSucceeded, upTo(nodes)...)
@@ -97,11 +96,7 @@ func TestMatrixOfAThousandNodes(t *testing.T) {
 		if status != http.StatusOK {
 			t.Fatalf("%s: %d", what, status)
 		}
-		took := v.costs(path, limit)
-		t.Logf("%s: %s, %d bytes", what, took.Round(100*time.Microsecond), len(text))
-		if took > limit {
-			t.Errorf("%s took %s, at most %s", what, took, limit)
-		}
+		v.readsABoundedPart(path)
 		for _, word := range words {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s: no %q", what, word)
