@@ -67,7 +67,7 @@ var runbookDescriptions = map[string]string{
 	"RunbookSpec.strategy":           "node_first (default): each Node goes through all steps before the next one; step_first: every Node does one step before any does the next; parallel: all at once",
 	"RunbookSpec.concurrency":        "Nodes at once per Runner; default 10, at most 500",
 	"RunbookSpec.batches":            `how many Nodes at a time: "25%" or "1, 5, 25%"; the last one repeats`,
-	"RunbookSpec.max_failures":       `failed Nodes of a batch that are borne: "0" (default), "3" or "10%"`,
+	"RunbookSpec.max_failures":       `nodes of a batch that may fail: "0" (default), "3" or "10%"`,
 	"RunbookSpec.on_failure":         "once more failed: stop (default), or continue with the other Nodes",
 	"RunbookSpec.order_by":           "name (default), -name, attribute.rack and the like",
 	"RunbookSpec.dispatch":           "which Runners execute it",

@@ -285,6 +285,9 @@ func stepLine(step work.Step, now time.Time) string {
 	case !step.StartedAt.IsZero():
 		parts = append(parts, "for "+took(now.Sub(step.StartedAt)))
 	}
+	if step.Job != 0 {
+		parts = append(parts, fmt.Sprintf("(job #%d)", step.Job))
+	}
 	if p := step.Plan; p != nil {
 		parts = append(parts, "("+toDo(p)+")")
 	}

@@ -37,9 +37,12 @@ func (a *app) runSummary(ctx context.Context, client *api.Client, job *work.Job)
 	}
 	t := &table{}
 	bad := 0
-	for _, item := range run.Items {
-		if len(item.Counts) > 0 {
+	for i, item := range run.Items {
+		switch {
+		case len(item.Counts) > 0:
 			t.add("  "+item.Name, countsLine(item.Counts))
+		case i < len(job.Steps):
+			t.add("  "+item.Name, serverStepLine(job.Steps[i]))
 		}
 		for _, status := range badStatuses {
 			bad += item.Counts[status]
@@ -60,6 +63,14 @@ func (a *app) runSummary(ctx context.Context, client *api.Client, job *work.Job)
 		fmt.Fprintf(a.Err, "  and %d more: legwork job nodes %d --failed\n", more, job.Number)
 	}
 	return nil
+}
+
+// serverStepLine says how a step went that the server did: an approval, or the job of a module.
+func serverStepLine(s work.Step) string {
+	if s.Job == 0 {
+		return string(s.Status)
+	}
+	return fmt.Sprintf("%s (job #%d)", s.Status, s.Job)
 }
 
 // doubts says of a Runbook Job that succeeded on which Nodes nobody knows whether a step was done, such as it bears; "" when there are none.

@@ -480,7 +480,10 @@ func TestModuleInARunbook(t *testing.T) {
 	f.run(expectThat(f, func(n *wire.RunStep) bool { return n.Job == m.Job && n.Step == 1 }), 1, work.StepResult{})
 	s.until(m.Job, work.Succeeded)
 	f.through(f.round(2))
-	s.until(j.ID, work.Succeeded)
+	done := s.until(j.ID, work.Succeeded)
+	if got, want := done.Steps[1].Job, module.Number; got != want {
+		t.Errorf("the step names job #%d, want #%d", got, want)
+	}
 
 	t.Run("cancel goes through to it", func(t *testing.T) {
 		j := s.start(s.plan(1, runbook.ModuleItem))

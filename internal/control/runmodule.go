@@ -26,7 +26,7 @@ func (t *turn) submitModule(round int) error {
 			Failure: &work.Failure{Code: f.Code, Message: fmt.Sprintf("step %s: %s", item.Name, f.Message), Hint: f.Hint}}})
 	}
 	t.moves = append(t.moves, moves...)
-	return t.apply(work.Turn{Event: work.ModuleSubmitted{Round: round, Job: moves[0].job.ID}})
+	return t.apply(work.Turn{Event: work.ModuleSubmitted{Round: round, Step: p.Rounds[round].First, Job: moves[0].job.ID, Number: moves[0].job.Number}})
 }
 
 // draftStep queues the Job of a Module for a step of a Runbook Job.
@@ -99,7 +99,8 @@ func (t *turn) moduleOver(round int, j *work.Job) error {
 		}
 		if other != nil {
 			t.conduct.Module = nil
-			return t.apply(work.Turn{Event: work.ModuleSubmitted{Round: round, Job: other.ID}})
+			event := work.ModuleSubmitted{Round: round, Step: t.conduct.Plan.Rounds[round].First, Job: other.ID, Number: other.Number}
+			return t.apply(work.Turn{Event: event})
 		}
 	}
 	f := work.Failure{Code: "module_" + string(j.Status), Message: fmt.Sprintf("step %s: job #%d of %s is %s", item.Name, j.Number, j.Module, j.Status), Hint: fmt.Sprintf("see legwork job show %d", j.Number)}

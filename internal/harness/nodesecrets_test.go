@@ -38,7 +38,8 @@ func TestReferencesOfARunbookStayAtTheRunner(t *testing.T) {
 	r.SetEnv("THE_TOKEN="+values[1], "THE_KEY="+string(key))
 	s.Apply("kind: Stack\nname: s\n---\nkind: Runner\nname: edge-1\nis_assigned_to_all_modules: true\nnode_filters: {s: 'tags: web'}\n" + nodes.Manifest("s") +
 		fmt.Sprintf("---\n{kind: Secret, name: from-file, scope: s, reference: '${file:%s/token}'}\n---\n{kind: Secret, name: from-env, scope: s, reference: '${env:THE_TOKEN}'}\n"+
-			"---\n{kind: Secret, name: key-file, scope: s, reference: '${file:%s/key}'}\n---\n{kind: Secret, name: key-env, scope: s, reference: '${env:THE_KEY}'}\n", folder, folder))
+			"---\n{kind: Secret, name: key-file, scope: s, reference: '${file:%s/key}'}\n---\n{kind: Secret, name: key-env, scope: s, reference: '${env:THE_KEY}'}\n"+
+			"---\n{kind: Secret, name: missing, scope: s, reference: '${file:%s/missing}'}\n", folder, folder, folder))
 	r.Start()
 	r.Online()
 	w := &nodeWorld{Server: s, t: t, nodes: nodes, runners: []*harness.Runner{r}, api: newAPI(s)}
@@ -60,6 +61,7 @@ steps:
     echo visible-marker; echo "it is ${secret.from-file} and $FROM_ENV"
     printf %%s ${secret.from-env} | sha256sum
     echo "leak=${secret.from-file}" >> "$LEGWORK_OUTPUT"
+- {name: skipped, when: 'node.name == "nobody"', command: 'echo ${secret.missing}'}
 - name: runner
   each: runner
   command: |

@@ -129,7 +129,7 @@ func failure(err error, hide func(string) string) *work.Failure {
 	case errors.As(err, &f):
 		return &work.Failure{Code: f.Code, Message: hide(f.Message), Hint: hide(f.Hint)}
 	case errors.Is(err, context.Canceled):
-		return &work.Failure{Code: "canceled", Message: "it was canceled before it was through"}
+		return &work.Failure{Code: "canceled", Message: "canceled before it finished"}
 	}
 	return &work.Failure{Code: "launcher_failed", Message: hide(err.Error()), Hint: "look at the host of the launcher, then run the Job again: it goes on where it broke off"}
 }

@@ -63,7 +63,7 @@ func (p *filterParser) bareWord(w word) *FilterError {
 	}
 	switch strings.ToLower(w.text) {
 	case "and", "or", "not", "&", "&&", "|", "||":
-		return p.fail(w.at, "%s is no word of a filter", brief(w.text)).hint(
+		return p.fail(w.at, "filters have no %s", brief(w.text)).hint(
 			`clauses one after the other must all hold; "tags: a,b" is one or the other, "tags: a+b" is both, "!tags: a" is not; a Node of this name is put into quotes`)
 	}
 	if before, after, ok := strings.Cut(w.text, "="); ok {

@@ -119,7 +119,7 @@ func ReadKey(pem, passphrase []byte, what string) (crypto.PrivateKey, error) {
 
 func keyFault(what string, passphrase []byte, err error) error {
 	var locked *ssh.PassphraseMissingError
-	f := fault.New(fault.Failed, "key_unreadable", "%s is no private key that can be read", what).
+	f := fault.New(fault.Failed, "key_unreadable", "cannot read the private key %s", what).
 		WithHint("give a private key in OpenSSH or PEM form, as ssh-keygen writes it")
 	switch {
 	case errors.As(err, &locked):

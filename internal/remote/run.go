@@ -285,7 +285,7 @@ func (r *run) lostCause() error {
 	if err := r.pool.lostBecause(r.conn); err != nil {
 		return err
 	}
-	return errors.New("its session ended without a word")
+	return errors.New("the connection closed without an exit status")
 }
 
 // refusal gives the meaning of what the program says when it cannot start the command.

@@ -162,47 +162,75 @@ func programProblem(script string) error {
 	}
 }
 
-// secrets gathers the names of the Secrets that the Plan takes.
+// secrets returns the names of the secrets that the plan takes.
 func (p *Plan) secrets() ([]string, error) {
 	names := map[string]bool{}
-	add := func(name string) {
-		if name != "" && !strings.HasPrefix(name, GivenSecret("")) {
-			names[name] = true
-		}
-	}
-	texts := func(list []text) error {
-		for _, t := range list {
-			refs, err := t.refs()
-			if err != nil {
-				return err
-			}
-			for _, r := range refs {
-				if r.Root == expression.Secret {
-					add(r.Name)
-				}
+	add := func(list []string) {
+		for _, name := range list {
+			if name != "" && !strings.HasPrefix(name, GivenSecret("")) {
+				names[name] = true
 			}
 		}
-		return nil
 	}
-	for _, i := range p.Items {
-		if err := texts(stepTexts(i.Step)); err != nil {
+	for _, item := range p.Items {
+		taken, err := item.Secrets(p.Scopes)
+		if err != nil {
 			return nil, err
 		}
-		if i.Step.Ansible != nil {
-			add(i.Step.Ansible.VaultPassword)
-		}
+		add(taken)
 	}
 	for _, s := range p.Scopes {
-		if err := texts(envTexts(s.Env)); err != nil {
+		taken, err := s.secrets()
+		if err != nil {
 			return nil, err
 		}
-		for _, name := range s.Secrets {
-			add(name)
+		add(taken)
+	}
+	add(ConnectionSecrets(p.Connection))
+	return sorted(names), nil
+}
+
+// Secrets returns the names of the secrets that an item takes where it is done: those that its texts name, those of its
+// environment, and those of its secret options.
+func (i Item) Secrets(scopes []Scope) ([]string, error) {
+	names, err := secretNames(stepTexts(i.Step))
+	if err != nil {
+		return nil, err
+	}
+	if i.Step.Ansible != nil && i.Step.Ansible.VaultPassword != "" {
+		names = append(names, i.Step.Ansible.VaultPassword)
+	}
+	more, err := scopes[i.Scope].secrets()
+	return append(names, more...), err
+}
+
+// secrets returns the names of the secrets that every item of a scope takes.
+func (s Scope) secrets() ([]string, error) {
+	names, err := secretNames(envTexts(s.Env))
+	for _, option := range sorted(s.Secrets) {
+		names = append(names, s.Secrets[option])
+	}
+	return names, err
+}
+
+// ConnectionSecrets returns the names of the secrets with which nodes are reached.
+func ConnectionSecrets(c catalog.ConnectionSpec) []string {
+	names := []string{c.KeySecret, c.KeyPassphrase, c.PasswordSecret, c.SudoPassword}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// secretNames returns the names of the secrets that texts refer to.
+func secretNames(texts []text) (names []string, err error) {
+	for _, t := range texts {
+		refs, err := t.refs()
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range refs {
+			if r.Root == expression.Secret {
+				names = append(names, r.Name)
+			}
 		}
 	}
-	c := p.Connection
-	for _, name := range []string{c.KeySecret, c.KeyPassphrase, c.PasswordSecret, c.SudoPassword} {
-		add(name)
-	}
-	return sorted(names), nil
+	return names, nil
 }

@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"legwork/internal/catalog"
+	"legwork/internal/engine/nodes"
 	"legwork/internal/fault"
 	"legwork/internal/launcher"
 	"legwork/internal/reference"
+	"legwork/internal/runbook"
 	"legwork/internal/work"
 )
 
@@ -35,6 +37,18 @@ func (r *Runner) rules() reference.Rules {
 	return rules
 }
 
+// resolveReference looks up a reference for the executor of a round, within the policy of this host.
+func resolveReference(ctx context.Context, p nodes.ReferencePolicy, text string, environ []string) (string, error) {
+	return reference.Rules{Schemes: p.Schemes, Folders: p.Folders, Environ: environ}.Get(ctx, text)
+}
+
+// forExecutor reports whether a reference is looked up by the executor of a round, just before the step that needs it.
+// Those with which nodes are reached are needed before.
+func forExecutor(st *step, spec *work.Spec, in work.InputValue) bool {
+	return in.Reference && st.kind == work.StepRound && spec.Run != nil &&
+		!slices.Contains(runbook.ConnectionSecrets(spec.Run.Connection), in.Name)
+}
+
 // referenced gives the Spec of a Step with what its references stand for. The values are in this process's memory alone, and are masked as
 // those of sensitive Inputs are. A Step whose command was started by an earlier process
 // continues without references that cannot be resolved now. So does a cleanup of hosted processes.
@@ -47,7 +61,7 @@ func (r *Runner) referenced(ctx context.Context, st *step, spec *work.Spec) (*wo
 	filled.Inputs = nil
 	known := map[string]string{}
 	for _, in := range spec.Inputs {
-		if in.Reference {
+		if in.Reference && !forExecutor(st, spec, in) {
 			value, err := r.follow(ctx, known, in)
 			if ctx.Err() != nil && !begun {
 				return nil, context.Cause(ctx)

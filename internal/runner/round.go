@@ -36,7 +36,7 @@ const (
 
 // RunRound is the executor of a Round: a process of its own that the keeper starts. It gives the exit status.
 func RunRound(ctx context.Context, file string, env []string, stdout io.Writer) int {
-	return nodes.Executor{Playbook: ansible.Performer{}}.Main(ctx, file, env, stdout)
+	return nodes.Executor{Playbook: ansible.Performer{}, Resolve: resolveReference}.Main(ctx, file, env, stdout)
 }
 
 // roundFile is where a Step of a Part has its Round written.
@@ -159,16 +159,27 @@ func (r *Runner) ansiblePath() string {
 // roundSecrets gives the environment of an executor, in which alone the values of Secrets are, and what to mask.
 func (r *Runner) roundSecrets(st *step, spec *work.Spec) (env, secrets []string, err error) {
 	j := st.job
-	if _, secrets, err = engine.Environment(spec, engine.Run{JobID: j.Job, Attempt: j.Attempt, Step: st.kind}); err != nil {
+	known := *spec
+	known.Inputs = slices.DeleteFunc(slices.Clone(spec.Inputs), func(in work.InputValue) bool { return in.Reference })
+	if _, secrets, err = engine.Environment(&known, engine.Run{JobID: j.Job, Attempt: j.Attempt, Step: st.kind}); err != nil {
 		return nil, nil, err
 	}
-	env = slices.Clip(r.environ)
+	rules := r.rules()
+	policy, err := json.Marshal(nodes.ReferencePolicy{Schemes: rules.Schemes, Folders: rules.Folders})
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the policy of references: %w", err)
+	}
+	env = append(slices.Clip(r.environ), nodes.PolicyVariable+"="+string(policy))
 	for _, in := range spec.Inputs {
 		var text string
 		if json.Unmarshal(in.Value, &text) != nil {
 			text = string(in.Value)
 		}
-		env = append(env, nodes.SecretPrefix+in.Name+"="+text)
+		prefix := nodes.SecretPrefix
+		if in.Reference {
+			prefix = nodes.ReferencePrefix
+		}
+		env = append(env, prefix+in.Name+"="+text)
 	}
 	if secret := r.cfg.CurrentSecret(); secret != "" {
 		secrets = append(slices.Clip(secrets), secret)
@@ -252,7 +263,7 @@ func (r *Runner) roundResult(st *step, exit engine.Exit) (work.StepResult, error
 	r.mu.Unlock()
 	if canceled && (round.Failed || len(round.Bad) > 0 || round.NotRun > 0) {
 		result.Status = work.StepCanceled
-		result.Failure = &work.Failure{Code: "canceled", Message: "it was canceled before it was through"}
+		result.Failure = &work.Failure{Code: "canceled", Message: "canceled before it finished"}
 	}
 	return result, nil
 }

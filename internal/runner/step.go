@@ -143,7 +143,7 @@ func (r *Runner) failure(st *step, err error) work.StepResult {
 	switch {
 	case errors.Is(err, errCanceled) || errors.Is(err, context.Canceled):
 		result.Status = work.StepCanceled
-		result.Failure = &work.Failure{Code: "canceled", Message: wordOf(st.kind) + " was canceled"}
+		result.Failure = &work.Failure{Code: "canceled", Message: "canceled before it finished"}
 	case errors.Is(err, errStepTimeout):
 		result.Failure = &work.Failure{Code: "step_timeout", Message: wordOf(st.kind) + " took longer than its timeout and was ended",
 			Hint: "raise limits.timeout of the Module, or see in the log what it waited for"}
@@ -181,7 +181,7 @@ func (r *Runner) record(st *step, result *work.StepResult, note resultNote) {
 		st.say("warning: " + warning)
 	}
 	if f := result.Failure; f != nil {
-		st.say(wordOf(st.kind) + " " + ending(result.Status) + ": " + f.Message + hint(f))
+		st.say(wordOf(st.kind) + ending(result) + f.Message + hint(f))
 	}
 	st.closeSpool()
 	result.FinishedAt = time.Now()
@@ -218,11 +218,12 @@ func (r *Runner) finish(st *step, result work.StepResult, note resultNote) {
 	r.kick()
 }
 
-func ending(status work.StepStatus) string {
-	if status == work.StepCanceled {
-		return "canceled"
+// ending joins the name of a step and the message of its failure. That of a canceled step is a sentence about it.
+func ending(result *work.StepResult) string {
+	if result.Status == work.StepCanceled {
+		return " was "
 	}
-	return "failed"
+	return " failed: "
 }
 
 func hint(f *work.Failure) string {

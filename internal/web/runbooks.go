@@ -253,7 +253,7 @@ func stepNotes(s catalog.RunbookStep) (notes []string) {
 	if s.OnError != nil {
 		text := "an error handler"
 		if s.OnError.Recover {
-			text += " that may set it right"
+			text += " that may recover"
 		}
 		notes = append(notes, text)
 	}
@@ -298,13 +298,13 @@ func policyText(p catalog.ConcurrencyPolicy) string {
 
 // failureText says what failures do.
 func failureText(spec catalog.RunbookSpec) string {
-	borne := orWord(spec.MaxFailures, "0")
-	text := "more than " + borne + " failed Nodes of a batch stop the Job"
-	if borne == "0" {
-		text = "the first failed Node stops the Job"
+	allowed := orWord(spec.MaxFailures, "0")
+	text := "more than " + allowed + " failed nodes of a batch stop the job"
+	if allowed == "0" {
+		text = "the first failed node stops the job"
 	}
 	if spec.OnFailure == catalog.ContinueOnFailure {
-		text = "failed Nodes drop out, the others go on"
+		text = "failed nodes are left out, the others go on"
 	}
 	return text
 }

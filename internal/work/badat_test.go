@@ -100,7 +100,7 @@ func TestNoSentenceSpeaksOfRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.turn()
-	if f := run.Run.Failure; f == nil || f.Message != "step s1 at runner r1: it failed with exit status 3" {
+	if f := run.Run.Failure; f == nil || f.Message != "in the step s1 on runner r1: it failed with exit status 3" {
 		t.Fatalf("%+v", f)
 	}
 }

@@ -87,8 +87,10 @@ type RoundFinished struct {
 
 // ModuleSubmitted says which Job does the open Round of a Module.
 type ModuleSubmitted struct {
-	Round int
-	Job   string // id
+	Round  int
+	Step   int    // index of the module step
+	Job    string // id
+	Number int64  // of that job
 }
 
 // ModuleEnded says how that Job ended; without a Failure it succeeded, and its outputs are Values: "step.output".

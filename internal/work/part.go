@@ -94,6 +94,48 @@ type RoundResult struct {
 	// BadAt are the Items, by index, at which the Nodes of Bad dropped out, one beside each. What is missing, or of no Item of the Round, is the last
 	// Item of it: an older executor does not say.
 	BadAt []int `json:"bad_at,omitempty" cbor:"6,keyasint,omitempty"`
+	// Spans say, for each item of the round, from when to when it was done. An older executor does not say.
+	Spans []Span `json:"spans,omitempty" cbor:"7,keyasint,omitempty"`
+}
+
+// Span is a range of time. It is empty when Started is zero.
+type Span struct {
+	Started  time.Time `json:"started,omitzero" cbor:"1,keyasint,omitzero"`
+	Finished time.Time `json:"finished,omitzero" cbor:"2,keyasint,omitzero"`
+}
+
+// Join returns the range from the earlier start to the later end of both.
+func (s Span) Join(other Span) Span {
+	switch {
+	case other.Started.IsZero():
+		return s
+	case s.Started.IsZero():
+		return other
+	}
+	if other.Started.Before(s.Started) {
+		s.Started = other.Started
+	}
+	if other.Finished.After(s.Finished) {
+		s.Finished = other.Finished
+	}
+	return s
+}
+
+// within returns the part of the range that lies between two times. The clock of a runner's host may be wrong.
+func (s Span) within(first, last time.Time) Span {
+	clamp := func(at time.Time) time.Time {
+		switch {
+		case at.Before(first):
+			return first
+		case at.After(last):
+			return last
+		}
+		return at
+	}
+	if s.Started.IsZero() {
+		return s
+	}
+	return Span{clamp(s.Started), clamp(s.Finished)}
 }
 
 // badAt gives the Item of a Round at which a Node dropped out. r may be nil.

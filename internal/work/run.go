@@ -176,6 +176,7 @@ func (m *move) addResults(e RoundFinished) (lost []int) {
 			bad = slices.DeleteFunc(slices.Clone(in), func(n int) bool { return !slices.Contains(of.Result.Bad, n) })
 			last.Succeeded += min(of.Result.Succeeded, len(in)-len(bad))
 			last.NotRun += of.Result.NotRun
+			m.addSpans(sums, of.Result.Spans, round)
 			m.addValues(of.Result.Values)
 		}
 		if of.Lost || (of.Result != nil && of.Result.Failed) {
@@ -199,6 +200,25 @@ func (m *move) addResults(e RoundFinished) (lost []int) {
 	return lost
 }
 
+// addSpans joins what a part said of the times of the items of a round.
+func (m *move) addSpans(sums []RoundResult, spans []Span, round runbook.Round) {
+	if len(spans) != len(sums) {
+		return
+	}
+	for i, span := range spans {
+		span = span.within(m.job.Steps[round.First+i].StartedAt, m.now)
+		sums[i].Spans = joinSpans(sums[i].Spans, []Span{span})
+	}
+}
+
+// joinSpans joins the times of one item, of which each list has at most one.
+func joinSpans(a, b []Span) []Span {
+	if len(a) == 0 || len(b) == 0 {
+		return append(slices.Clone(a), b...)
+	}
+	return []Span{a[0].Join(b[0])}
+}
+
 // sumUp adds to each Item of a Round how it went. all is how many Nodes were in; those that drop out at an Item do not come to the next one, unless all are done
 // at once. An Item that nobody came to was not begun.
 func (m *move) sumUp(p *runbook.Plan, round runbook.Round, sums []RoundResult, all int) {
@@ -217,6 +237,7 @@ func (m *move) sumUp(p *runbook.Plan, round runbook.Round, sums []RoundResult, a
 		if was := s.Result; was != nil {
 			sum.Succeeded, sum.NotRun, sum.Failed = sum.Succeeded+was.Succeeded, sum.NotRun+was.NotRun, sum.Failed || was.Failed
 			sum.Bad = append(slices.Clone(was.Bad), sum.Bad...)
+			sum.Spans = joinSpans(was.Spans, sum.Spans)
 		}
 		sum.Bad = union(sum.Bad, nil)
 		s.Result = sum
@@ -230,7 +251,7 @@ func (m *move) judge(e RoundFinished, lost []int) {
 	r, p := m.job.Run, e.Plan
 	if len(lost) == 0 && r.Failed <= FailuresBorne(p, e.Round) {
 		if len(p.Nodes) > 0 && len(r.Out) == len(p.Nodes) {
-			m.stopRun(Failure{Code: "no_nodes_left", Message: "every node dropped out", Hint: "read the log of the nodes"})
+			m.stopRun(Failure{Code: "no_nodes_left", Message: "every node failed", Hint: "read the log of the nodes"})
 		}
 		return
 	}
@@ -274,7 +295,8 @@ func (m *move) roundFailure(e RoundFinished, lost []int) Failure {
 		of := e.Results[part]
 		at := cmp.Or(e.Plan.Parts[part-1].Runner, fmt.Sprintf("part %d", part))
 		if of.Why != nil {
-			return Failure{Code: of.Why.Code, Message: fmt.Sprintf("step %s at runner %s: %s", step, at, of.Why.Message), Hint: of.Why.Hint}
+			return Failure{Code: of.Why.Code, Message: fmt.Sprintf("%s on runner %s: %s", inSteps(round, step), at, of.Why.Message),
+				Hint: of.Why.Hint}
 		}
 		if of.Lost {
 			return Failure{Code: "part_" + string(cmp.Or(of.Status, Failed)), Message: fmt.Sprintf("what runner %s does of the job was %s in step %s", at, cmp.Or(of.Status, Failed), step),
@@ -284,6 +306,14 @@ func (m *move) roundFailure(e RoundFinished, lost []int) Failure {
 	}
 	return Failure{Code: "too_many_failures", Message: fmt.Sprintf("failed on %s in step %s; max_failures allows %d: %s",
 		count(m.job.Run.Failed, "node", "nodes"), step, FailuresBorne(e.Plan, e.Round), outNames(e.Plan, m.job.Run.Out)), Hint: "read the log of these nodes; " + retryFailed(m.job)}
+}
+
+// inSteps names the steps of a round.
+func inSteps(round runbook.Round, steps string) string {
+	if round.End-round.First > 1 {
+		return "in the steps " + steps
+	}
+	return "in the step " + steps
 }
 
 // outNames names the first of the Nodes that dropped out.
@@ -364,6 +394,9 @@ func (m *move) closeItem(s *Step) {
 	default:
 		s.Status, s.FinishedAt = StepSucceeded, m.now
 	}
+	if s.Result != nil && len(s.Result.Spans) == 1 && !s.Result.Spans[0].Started.IsZero() {
+		s.StartedAt, s.FinishedAt = s.Result.Spans[0].Started, s.Result.Spans[0].Finished
+	}
 }
 
 // comesAgain tells whether an Item is done in a later Round, with another batch.
@@ -393,6 +426,9 @@ func moduleSubmitted(m *move) {
 		return
 	}
 	m.job.Run.Module = e.Job
+	if e.Step < len(m.job.Steps) {
+		m.job.Steps[e.Step].Job = e.Number
+	}
 }
 
 // moduleEnded closes the Round of a Module.

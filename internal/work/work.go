@@ -154,6 +154,7 @@ type Step struct {
 	State      *StateReport `json:"state,omitempty"`    // of init: where the module keeps its state
 	Warnings   []string     `json:"warnings,omitempty"` // sentences about what the step did not fail for
 	Message    string       `json:"message,omitempty"`  // of an approval step of a runbook, set when the approval is requested
+	Job        int64        `json:"job,omitempty"`      // of a module step of a runbook: the number of the module's job
 }
 
 // PlanSummary counts what a plan would do.

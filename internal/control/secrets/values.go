@@ -98,7 +98,7 @@ func seenFrom(tx *store.Tx, org string, place Place, names []string) (map[string
 	for i, name := range missing {
 		hint[i] = fmt.Sprintf("legwork secret set %s --scope %s < FILE", name, stack.Name)
 	}
-	return nil, fault.New(fault.Conflict, "secret_missing", "what shall run takes Secrets that are not there: %s", strings.Join(missing, ", ")).
+	return nil, fault.New(fault.Conflict, "secret_missing", "these secrets are not set: %s", strings.Join(missing, ", ")).
 		WithHint("set them, in its scope or in one around it: %s", strings.Join(hint, "; "))
 }
 

@@ -83,9 +83,12 @@ func (r *round) playOnce(ctx context.Context, p *pair, over map[int]node.Node, s
 	if r.playbook == nil {
 		return over, noPlaybook()
 	}
+	if err := p.findSecrets(ctx, 1); err != nil {
+		return over, err
+	}
 	f := r.file
 	run := engine.PlaybookRun{
-		Run: &f.Run, Item: p.index, Nodes: over, Secrets: r.secrets, Tool: f.AnsiblePath, SourceDir: f.SourceDir, ScratchDir: f.ScratchDir, CacheDir: f.CacheDir,
+		Run: &f.Run, Item: p.index, Nodes: over, Secrets: p.secrets, Tool: f.AnsiblePath, SourceDir: f.SourceDir, ScratchDir: f.ScratchDir, CacheDir: f.CacheDir,
 		HostKeys: f.HostKeys, KnownHosts: f.KnownHosts, Grace: f.Terminate,
 	}
 	view := p.view()

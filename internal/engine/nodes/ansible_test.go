@@ -48,7 +48,9 @@ func TestPlaybook(t *testing.T) {
 	if d.status(0, 0) != work.NodeSucceeded || d.status(1, 0) != work.NodeFailed || d.status(2, 0) != work.NodeSkipped || d.status(once, 0) != work.NodeSucceeded {
 		t.Errorf("got %v", d.events)
 	}
-	if got, _, _ := ReadResult(path); !reflect.DeepEqual(got, work.RoundResult{Succeeded: 2, Bad: []int{1}}) {
+	got, _, _ := ReadResult(path)
+	got.Spans = nil // tested on its own
+	if !reflect.DeepEqual(got, work.RoundResult{Succeeded: 2, Bad: []int{1}}) {
 		t.Errorf("got %+v", got)
 	}
 	if d.text(work.Stdout) != "changed\n" {

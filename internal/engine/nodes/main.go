@@ -9,15 +9,11 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 
 	"legwork/internal/work"
 )
-
-// SecretPrefix is how the environment variables begin that bring the values of Secrets.
-const SecretPrefix = "LEGWORK_SECRET_"
 
 // lookEvery is how often the files are looked for by which a Runner asks that nothing further begins, or that all is killed.
 const lookEvery = 100 * time.Millisecond
@@ -30,6 +26,7 @@ const (
 // Executor performs Rounds. The zero value does, but for Ansible Items.
 type Executor struct {
 	Playbook Playbook
+	Resolve  Resolver // nil: a step that needs a reference to a secret fails
 	// Transport makes the Transport of a Round; nil means SSH and this host.
 	Transport func(f *File, secrets map[string]string, environ []string) (Transport, error)
 }
@@ -49,16 +46,19 @@ func (x Executor) Main(ctx context.Context, file string, env []string, stdout io
 }
 
 func (x Executor) run(ctx context.Context, file string, env []string, stdout io.Writer, signals <-chan os.Signal) int {
-	secrets, environ := takeSecrets(env)
-	log := newOutput(stdout, values(secrets))
-	if err := x.perform(ctx, file, secrets, environ, log, signals); err != nil {
+	variables, err := takeVariables(env)
+	log := newOutput(stdout, values(variables.secrets))
+	if err == nil {
+		err = x.perform(ctx, file, newSecretStore(variables, x.Resolve, log), log, signals)
+	}
+	if err != nil {
 		log.say(once, once, "the Round could not be performed: %v", err)
 		return 1
 	}
 	return 0
 }
 
-func (x Executor) perform(ctx context.Context, file string, secrets map[string]string, environ []string, log *output, signals <-chan os.Signal) error {
+func (x Executor) perform(ctx context.Context, file string, secrets *secretStore, log *output, signals <-chan os.Signal) error {
 	if _, over, err := ReadResult(file); over && err == nil {
 		return nil // it died behind its last word
 	}
@@ -75,7 +75,7 @@ func (x Executor) perform(ctx context.Context, file string, secrets map[string]s
 	if open == nil {
 		open = newTransport
 	}
-	transport, err := open(f, secrets, environ)
+	transport, err := open(f, secrets.secrets, secrets.environ)
 	if err != nil {
 		return err
 	}
@@ -146,21 +146,6 @@ func (r *round) look() {
 		r.asked.Store(true)
 		r.stop()
 	}
-}
-
-// takeSecrets splits an environment into the values of Secrets, by name, and the rest.
-func takeSecrets(env []string) (secrets map[string]string, rest []string) {
-	secrets = map[string]string{}
-	for _, entry := range env {
-		name, value, _ := strings.Cut(entry, "=")
-		if secret, ok := strings.CutPrefix(name, SecretPrefix); ok {
-			secrets[secret] = value
-			_ = os.Unsetenv(name)
-			continue
-		}
-		rest = append(rest, entry)
-	}
-	return secrets, rest
 }
 
 func values(secrets map[string]string) []string {

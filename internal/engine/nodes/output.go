@@ -3,7 +3,10 @@ package nodes
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"legwork/internal/process"
 	"legwork/internal/work"
@@ -17,16 +20,32 @@ const maxPiece = 8 << 10
 // instead of held in memory.
 type output struct {
 	frames *process.FrameWriter
-	masker *process.Masker
+	masker atomic.Pointer[process.Masker]
+
+	mu      sync.Mutex
+	secrets []string // that masker masks
 }
 
 func newOutput(stdout io.Writer, secrets []string) *output {
-	return &output{frames: process.NewFrameWriter(stdout), masker: process.NewMasker(secrets)}
+	o := &output{frames: process.NewFrameWriter(stdout), secrets: slices.Clone(secrets)}
+	o.masker.Store(process.NewMasker(o.secrets))
+	return o
+}
+
+// mask adds a secret to those that are masked from now on, in streams that are opened later.
+func (o *output) mask(secret string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if slices.Contains(o.secrets, secret) {
+		return
+	}
+	o.secrets = append(o.secrets, secret)
+	o.masker.Store(process.NewMasker(o.secrets))
 }
 
 // stream makes the writer of what an Item prints on a Node. Close it at the end.
 func (o *output) stream(stream work.Stream, node, item int) io.WriteCloser {
-	return pieces{o.frames.Output(stream, node+1, item+1, o.masker)}
+	return pieces{o.frames.Output(stream, node+1, item+1, o.masker.Load())}
 }
 
 // pieces feeds a FrameOutput a little at a time.
@@ -48,7 +67,7 @@ func (p pieces) Close() error { return p.to.Close() }
 
 // say writes a line of Legwork's own about a pair.
 func (o *output) say(node, item int, format string, args ...any) {
-	text := strings.ToValidUTF8(o.masker.Mask(fmt.Sprintf(format, args...)), "?")
+	text := strings.ToValidUTF8(o.masker.Load().Mask(fmt.Sprintf(format, args...)), "?")
 	for line := range strings.Lines(text) {
 		_ = o.frames.Line(work.System, node+1, item+1, false, []byte(strings.TrimRight(line, "\r\n")))
 	}
@@ -56,17 +75,18 @@ func (o *output) say(node, item int, format string, args ...any) {
 
 // masked gives an event without secrets. A value whose very name holds one is left out.
 func (o *output) masked(e work.NodeEvent) work.NodeEvent {
-	e.Detail = o.masker.Mask(e.Detail)
+	masker := o.masker.Load()
+	e.Detail = masker.Mask(e.Detail)
 	if e.Failure != nil {
-		e.Failure = &work.Failure{Code: e.Failure.Code, Message: o.masker.Mask(e.Failure.Message), Hint: o.masker.Mask(e.Failure.Hint)}
+		e.Failure = &work.Failure{Code: e.Failure.Code, Message: masker.Mask(e.Failure.Message), Hint: masker.Mask(e.Failure.Hint)}
 	}
 	if len(e.Values) == 0 {
 		return e
 	}
 	values := make(map[string]string, len(e.Values))
 	for name, value := range e.Values {
-		if o.masker.Mask(name) == name {
-			values[name] = o.masker.Mask(value)
+		if masker.Mask(name) == name {
+			values[name] = masker.Mask(value)
 		}
 	}
 	e.Values = values

@@ -24,6 +24,8 @@ type pair struct {
 	event work.NodeEvent
 	files map[string]string // of file Options, while a command runs
 	after *outcome          // how the last try failed, while the error handler runs
+	// secrets are those that the item sees, once its condition is known to be true.
+	secrets map[string]string
 
 	mu   sync.Mutex
 	over bool // running is not told any more
@@ -153,8 +155,20 @@ func (p *pair) timed(ctx context.Context, do func(context.Context) outcome) outc
 	return out
 }
 
+// findSecrets looks up what the item needs, before each try.
+func (p *pair) findSecrets(ctx context.Context, try int) error {
+	names, err := p.item.Secrets(p.round.file.Run.Scopes)
+	if err == nil {
+		p.secrets, err = p.round.secrets.forItem(ctx, p.index, try, names)
+	}
+	return err
+}
+
 // do is one try.
 func (p *pair) do(ctx context.Context) outcome {
+	if err := p.findSecrets(ctx, p.event.Tries); err != nil {
+		return p.judge(ctx, Result{}, err)
+	}
 	step := &p.item.Step
 	switch {
 	case step.Wait != nil:

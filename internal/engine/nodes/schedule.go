@@ -22,7 +22,7 @@ var (
 type round struct {
 	path      string // of its file
 	file      *File
-	secrets   map[string]string
+	secrets   *secretStore
 	log       *output
 	journal   *journal
 	transport Transport
@@ -304,6 +304,7 @@ func (r *round) result() work.RoundResult {
 		}
 	}
 	for i := r.file.Round.First; i < r.file.Round.End; i++ {
+		result.Spans = append(result.Spans, r.span(i))
 		for key, value := range r.ended[pairKey{once, i}].Values {
 			if result.Values == nil {
 				result.Values = map[string]string{}
@@ -312,6 +313,17 @@ func (r *round) result() work.RoundResult {
 		}
 	}
 	return result
+}
+
+// span returns from when to when an item of this round was done. The caller holds mu.
+func (r *round) span(item int) (span work.Span) {
+	for _, n := range append([]int{once}, r.file.Round.Nodes...) {
+		e := r.ended[pairKey{n, item}]
+		if e.Status != work.NodeSkipped {
+			span = span.Join(work.Span{Started: e.Started, Finished: e.Finished})
+		}
+	}
+	return span
 }
 
 // badAt gives the first Item of the Round at which a Node dropped out. The caller holds mu.

@@ -49,7 +49,7 @@ func (p *pair) await(ctx context.Context, w *catalog.WaitStep) outcome {
 				return outcome{status: work.NodeCanceled, exit: -1}
 			}
 			return outcome{status: work.NodeFailed, exit: -1, failure: &work.Failure{
-				Code: "wait_timeout", Message: fmt.Sprintf("waited %s in vain: %s", time.Since(began).Round(time.Second), why),
+				Code: "wait_timeout", Message: fmt.Sprintf("timed out after %s: %s", time.Since(began).Round(time.Second), why),
 				Hint: "raise the timeout of the step, or see why nothing answers",
 			}}
 		}
@@ -119,7 +119,7 @@ func (p *pair) askCommand(ctx context.Context, c Command) string {
 	case err != nil:
 		return p.failed(err).failure.Message
 	case result.ExitCode != 0:
-		return fmt.Sprintf("the command ends with exit status %d", result.ExitCode)
+		return fmt.Sprintf("the command still exits with status %d", result.ExitCode)
 	}
 	return ""
 }

@@ -14,7 +14,7 @@ import (
 // view gives what the Item sees: the results of earlier ones on its Node, on this Runner, and what was passed on elsewhere.
 func (p *pair) view() runbook.View {
 	r := p.round
-	v := runbook.View{Item: *p.item, Scopes: r.file.Run.Scopes, Secrets: r.secrets, Results: map[string]runbook.Result{}, Files: p.files}
+	v := runbook.View{Item: *p.item, Scopes: r.file.Run.Scopes, Secrets: p.secrets, Results: map[string]runbook.Result{}, Files: p.files}
 	if p.node != once {
 		n := r.file.Run.Nodes[p.node]
 		v.Node = &n

@@ -138,6 +138,7 @@ func performIn(t testing.TB, ctx context.Context, path string, f *File, m *memor
 		t.Fatalf("result: %v %v", ok, err)
 	}
 	d := readFrames(t, out.Bytes())
+	result.Spans = nil // when items were done is tested on its own
 	d.RoundResult, d.memory = result, m
 	return d
 }
