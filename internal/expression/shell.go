@@ -19,9 +19,9 @@ const maxNesting = 100
 // It gives what the text refers to, each once. What is no template is left as it is: `${HOME}` is the shell's own. `$${`
 // before a root stands for `${`. Templates in comments are left alone.
 //
-// Where a shell evaluates the value of a variable a second time (arithmetic, subscripts, eval, the program of `sh -c`, ...), and
-// where no variable is read (a quoted here-document), a template is an Invalid Fault of code `template` that says what
-// to write instead.
+// The result is parsed as shell. A template that stands anywhere but where a value is known to be data (see checkSyntax) is an
+// Invalid Fault of code `template`, and so is one where no variable is read, such as a quoted here-document. The fault
+// names what to write instead.
 func Shell(text string) (string, []Ref, error) {
 	s := &shell{text: text, end: len(text)}
 	switch {
@@ -33,6 +33,12 @@ func Shell(text string) (string, []Ref, error) {
 	s.out.Grow(len(text) + len(text)/8)
 	if err := s.commands(0); err != nil {
 		return "", nil, err
+	}
+	if len(s.marks) > 0 {
+		if why, place := checkSyntax(s.out.String(), s.places()); why != "" {
+			m := s.marks[slices.IndexFunc(s.marks, func(m mark) bool { return m.out == place })]
+			return "", nil, at(text, m.in, "${%s} %s", m.ref, strings.ReplaceAll(why, "VARIABLE", EnvName(m.ref)))
+		}
 	}
 	return s.out.String(), s.refs, nil
 }
@@ -53,9 +59,25 @@ type shell struct {
 	i, end int // what is left: text[i:end]
 	out    strings.Builder
 	refs   []Ref
+	marks  []mark // the templates
 	level  *level // the innermost list of commands
 	forbid string // why no template may stand here; empty: it may
 	depth  int
+}
+
+// mark records where a template stands.
+type mark struct {
+	ref     Ref
+	in, out int // offsets of the template in the text, and of its variable in the result
+}
+
+// places returns the offsets of the variables in the result.
+func (s *shell) places() []int {
+	places := make([]int, len(s.marks))
+	for i, m := range s.marks {
+		places[i] = m.out
+	}
+	return places
 }
 
 // copy writes the next bytes as they are.
@@ -107,6 +129,7 @@ func (s *shell) template(before, after string) error {
 	if !slices.Contains(s.refs, ref) {
 		s.refs = append(s.refs, ref)
 	}
+	s.marks = append(s.marks, mark{ref: ref, in: s.i, out: s.out.Len() + len(before)})
 	s.out.WriteString(before + "${" + EnvName(ref) + "}" + after)
 	s.i = end
 	return nil

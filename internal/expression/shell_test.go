@@ -28,7 +28,7 @@ func TestShellQuotesForWhereATemplateStands(t *testing.T) {
 		`echo \${option.x} \"${option.x}`:                            `echo \${option.x} \""${OPTION_x}"`,
 		"echo # ${option.x}\necho ${option.x}":                       "echo # ${option.x}\necho \"${OPTION_x}\"",
 		`echo a#${option.x}`:                                         `echo a#"${OPTION_x}"`,
-		"cat <<E\n'${option.x}' \"\nE\necho '":                       "cat <<E\n'${OPTION_x}' \"\nE\necho '",
+		"cat <<E\n'${option.x}' \"\nE\necho ''":                      "cat <<E\n'${OPTION_x}' \"\nE\necho ''",
 		"cat <<-E\n\t${option.x}\n\tE\n":                             "cat <<-E\n\t${OPTION_x}\n\tE\n",
 		"cat <<'E'\n$${option.x}'\nE\n":                              "cat <<'E'\n${option.x}'\nE\n",
 		`echo $${option.x} "$${option.x}"`:                           `echo '${'option.x} "` + `"'${'"` + `option.x}"`,
@@ -143,6 +143,29 @@ func run(t interface{ Fatalf(string, ...any) }, dir, shell, text, value string) 
 		t.Fatalf("%s did what the value %q says, in\n%s", shell, value, text)
 	}
 	return out.String()
+}
+
+// shellDir returns an empty folder with a program that touches the canary.
+func shellDir(t *testing.T) string {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "evil"), []byte("#!/bin/sh\ntouch canary\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// touches reports whether bash touches the canary when it runs a text as it is.
+func touches(t *testing.T, dir, text, value string) bool {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash here")
+	}
+	cmd := exec.CommandContext(t.Context(), bash, "-c", text)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "OPTION_x=" + value}
+	_ = cmd.Run() // many of these texts fail
+	_, err = os.Stat(filepath.Join(dir, "canary"))
+	return err == nil
 }
 
 // forms are pieces of shell text that print something made of the value, ended by a zero byte, with what they print; V stands for the

@@ -175,7 +175,7 @@ func TestAValueIsNeverRead(t *testing.T) {
 
 func TestProblemsOfADeclaration(t *testing.T) {
 	good := over(
-		catalog.RunbookStep{Name: "build", Each: catalog.EachRunner, Command: "make ${option.version} ${HOME}"},
+		catalog.RunbookStep{Name: "build", Each: catalog.EachRunner, Command: "build ${option.version} ${HOME}"},
 		catalog.RunbookStep{Name: "install", Command: "install ${step.build.version} ${node.name} ${secret.a.b}", When: `step.build.status == "succeeded" && node.os == "linux" && option.version != ""`},
 		ref("sub", map[string]any{"v": "${option.version}"}),
 		catalog.RunbookStep{Name: "check", Wait: &catalog.WaitStep{URL: "http://${node.address}/${option.version}"}, When: `step["sub/x"].status == "succeeded"`},

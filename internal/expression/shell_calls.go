@@ -1,0 +1,402 @@
+package expression
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// call judges a simple command with its arguments.
+func (c *syntaxCheck) call(call *syntax.CallExpr) {
+	args := call.Args
+	for len(args) > 0 && commandName(args[0]) == "" { // as in $SUDO ls: a variable of the script may hold a wrapper, or nothing
+		c.refuse(args[0], reasonName)
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		for _, word := range call.Args {
+			c.refuse(word, reasonName)
+		}
+		return
+	}
+	c.refuse(args[0], reasonName)
+	name := commandName(args[0])
+	c.arguments(name, args[1:])
+	if len(args) < len(call.Args) {
+		c.wrapped("", args)
+	} else if _, wraps := wrappers[name]; wraps {
+		c.wrapped(name, args[1:])
+	}
+	for _, word := range args[1:] {
+		c.allow(word)
+	}
+}
+
+// wrapped judges the arguments of a command that runs another one: the name of that command must be written out,
+// and it is looked for at every place. Only the shell itself runs the command ".", so that after others this is a
+// folder.
+func (c *syntaxCheck) wrapped(wrapper string, args []*syntax.Word) {
+	w := wrappers[wrapper]
+	operands, named := w.operands, false
+	for i, word := range args {
+		text := plainText(word)
+		if name := commandName(word); name != "." || slices.Contains([]string{"", "command", "builtin"}, wrapper) {
+			c.arguments(name, args[i+1:])
+		}
+		if named || i > 0 && slices.Contains(w.valued, plainText(args[i-1])) {
+			continue
+		}
+		assigned, _, isAssignment := strings.Cut(literalPrefix(word), "=")
+		switch {
+		case wrapper == "command" && (text == "-v" || text == "-V"):
+			return // it prints what a name stands for
+		case isAssignment && !strings.HasPrefix(assigned, "-"):
+			if reason := c.special(assigned); reason != "" {
+				c.refuse(word, reason)
+			}
+		case strings.HasPrefix(text, "-"):
+		case operands > 0:
+			operands--
+		default:
+			c.refuse(word, reasonName)
+			_, again := wrappers[commandName(word)]
+			named = !again
+		}
+		if strings.HasPrefix(text, "-") {
+			c.refuse(word, strings.ReplaceAll(reasonCode, "COMMAND", wrapper))
+		}
+	}
+}
+
+// arguments judges the arguments of a command that is known to evaluate some of them.
+func (c *syntaxCheck) arguments(name string, args []*syntax.Word) {
+	if name == "" {
+		return
+	}
+	why := strings.ReplaceAll(reasonCode, "COMMAND", name)
+	if slices.Contains(codeCommands, name) {
+		for _, word := range args {
+			c.refuse(word, why)
+		}
+	}
+	if options, ok := programOptions[name]; ok {
+		c.optionValues(args, options, why)
+	}
+	if valued, ok := guardedCommands[name]; ok {
+		c.guard(name, args, valued)
+	}
+	switch name {
+	case "awk", "gawk", "mawk", "nawk", "sed", "gsed":
+		c.programText(args, why)
+	case "git":
+		c.git(args)
+	case "ssh":
+		c.remote(args, why)
+	case "test", "[":
+		c.operators(args)
+	case "printf":
+		c.assigned(args)
+	case "set":
+		c.positional(args)
+	case "sudo", "doas":
+		c.loginShell(args, why)
+	}
+	if slices.Contains(inputCommands, name) {
+		c.substitutedFile(args)
+	}
+}
+
+// optionValues refuses templates in options that hold the text of a program, and in the arguments after them.
+func (c *syntaxCheck) optionValues(args []*syntax.Word, options []string, why string) {
+	for i, word := range args {
+		for _, option := range options {
+			if plainText(word) == option && i+1 < len(args) {
+				c.refuse(args[i+1], why)
+			}
+			if strings.HasPrefix(literalPrefix(word), option) {
+				c.refuse(word, why)
+			}
+		}
+	}
+}
+
+// guard refuses templates with which an argument begins, unless -- precedes it: the value could be an option.
+func (c *syntaxCheck) guard(name string, args []*syntax.Word, valued []string) {
+	for i, word := range args {
+		text := plainText(word)
+		switch {
+		case text == "--":
+			return
+		case i > 0 && slices.Contains(valued, plainText(args[i-1])):
+		case i == 1 && name == "tar" && archiveFlag(plainText(args[0])):
+		case literalPrefix(word) == "":
+			c.refuse(word, strings.ReplaceAll(reasonOption, "COMMAND", name))
+		}
+	}
+}
+
+// archiveFlag reports whether the first argument of tar, such as xzf, takes the name of the archive as its value.
+func archiveFlag(flags string) bool {
+	return !strings.HasPrefix(flags, "--") && strings.HasSuffix(flags, "f")
+}
+
+// git guards the arguments of the commands that may start a program for a remote.
+func (c *syntaxCheck) git(args []*syntax.Word) {
+	for i, word := range args {
+		if text := plainText(word); slices.Contains(guardedGit, text) {
+			c.guard("git "+text, args[i+1:], []string{"-b", "--branch", "--depth", "-o", "--origin", "-m"})
+			return
+		}
+	}
+}
+
+// remote judges ssh: the destination may be a template after --, what follows is a text for the shell of the other
+// host.
+func (c *syntaxCheck) remote(args []*syntax.Word, why string) {
+	c.optionValues(args, sshProgram, why)
+	destination := false
+	for i, word := range args {
+		text := plainText(word)
+		switch {
+		case destination:
+			c.refuse(word, why)
+		case text == "--", strings.HasPrefix(text, "-"):
+		case i > 0 && slices.Contains(sshValued, plainText(args[i-1])):
+		default:
+			destination = true
+		}
+	}
+}
+
+// operators refuses two templates side by side in test and [: the first could be an operator that evaluates the
+// second.
+func (c *syntaxCheck) operators(args []*syntax.Word) {
+	for i := 1; i < len(args); i++ {
+		if c.holds(args[i-1]) {
+			c.refuse(args[i], reasonOperand)
+		}
+	}
+}
+
+// assigned judges printf -v NAME.
+func (c *syntaxCheck) assigned(args []*syntax.Word) {
+	for i, word := range args {
+		name, glued := strings.CutPrefix(plainText(word), "-v")
+		if !glued {
+			continue
+		}
+		if name == "" && i+1 < len(args) {
+			name = plainText(args[i+1])
+		}
+		if reason := c.special(name); reason != "" {
+			for _, a := range args {
+				c.refuse(a, reason)
+			}
+		}
+	}
+}
+
+// positional judges set, whose arguments are options of the shell unless -- precedes them.
+func (c *syntaxCheck) positional(args []*syntax.Word) {
+	for _, word := range args {
+		if plainText(word) == "--" {
+			return
+		}
+		c.refuse(word, "would be an option of the shell: write set -- before it")
+	}
+}
+
+// loginShell judges sudo -s and sudo -i, which hand their arguments to a shell.
+func (c *syntaxCheck) loginShell(args []*syntax.Word, why string) {
+	shell := slices.ContainsFunc(args, func(a *syntax.Word) bool {
+		return slices.Contains([]string{"-s", "-i", "--shell", "--login"}, plainText(a))
+	})
+	for _, word := range args {
+		if shell {
+			c.refuse(word, why)
+		}
+	}
+}
+
+// substitutedFile refuses templates in <(...) as the file of a program.
+func (c *syntaxCheck) substitutedFile(args []*syntax.Word) {
+	for _, word := range args {
+		for _, part := range word.Parts {
+			if _, ok := part.(*syntax.ProcSubst); ok {
+				c.refuse(word, reasonInput)
+			}
+		}
+	}
+}
+
+// programText refuses templates in the program of awk or sed: what follows -e and its like, or the first argument
+// where no option gives it.
+func (c *syntaxCheck) programText(args []*syntax.Word, why string) {
+	given := false
+	for i := 0; i < len(args); i++ {
+		text, prefix := plainText(args[i]), literalPrefix(args[i])
+		switch {
+		case text == "-v" || text == "-F": // data of awk; sed has no such options
+			i++
+		case strings.HasPrefix(prefix, "-v"), strings.HasPrefix(prefix, "-F"):
+		case slices.Contains([]string{"-e", "--expression", "--source", "-f", "--file", "-i", "--include"}, text):
+			given = given || text != "-i"
+			if i+1 < len(args) && text != "-i" {
+				i++
+				c.refuse(args[i], why)
+			}
+		case strings.HasPrefix(prefix, "-"):
+			given = given || strings.HasPrefix(prefix, "-e") || strings.HasPrefix(prefix, "--expression=") ||
+				strings.HasPrefix(prefix, "-f") || strings.HasPrefix(prefix, "--file=")
+			c.refuse(args[i], why)
+		case !given:
+			given = true
+			c.refuse(args[i], why)
+		}
+	}
+}
+
+// readsProgram reports whether a node contains a command that runs what it reads from its input, or assigns it to a
+// variable that programs take commands from.
+func readsProgram(node syntax.Node, functions []string) (reads bool) {
+	syntax.Walk(node, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && !reads {
+			reads = callReads(call, functions)
+		}
+		return !reads
+	})
+	return reads
+}
+
+func callReads(call *syntax.CallExpr, functions []string) bool {
+	transparent := true // no command was named yet that is known to run no other
+	for i, word := range call.Args {
+		name := commandName(word)
+		rest := call.Args[i+1:]
+		switch {
+		case !transparent:
+			return false
+		case slices.Contains(functions, name) && name != "":
+			return true
+		case slices.Contains(listCommands, name):
+			return runsAny(name, rest)
+		case slices.Contains(readCommands, name):
+			return slices.ContainsFunc(rest, isCodeVariable)
+		case slices.Contains(inputCommands, name):
+			return fromInput(name, rest)
+		}
+		_, wraps := wrappers[name]
+		transparent = transparent && (wraps || i > 0 || name == "")
+		if i == 0 && !wraps && name != "" {
+			return false
+		}
+	}
+	return false
+}
+
+// isCodeVariable reports whether a word names a variable that must not get a value from outside.
+func isCodeVariable(word *syntax.Word) bool {
+	check := &syntaxCheck{numbers: numberVariables}
+	return check.special(plainText(word)) != ""
+}
+
+// runsAny reports whether a command that builds commands from its input may run a program that the input names or
+// that evaluates it.
+func runsAny(name string, args []*syntax.Word) bool {
+	if name != "xargs" {
+		return true
+	}
+	return slices.ContainsFunc(args, func(word *syntax.Word) bool {
+		base := commandName(word)
+		_, wraps := wrappers[base]
+		_, guarded := guardedCommands[base]
+		_, options := programOptions[base]
+		reads := slices.Contains(inputCommands, base) || strings.HasSuffix(base, "awk")
+		return base == "" || wraps || guarded || options || reads || slices.Contains(codeCommands, base)
+	})
+}
+
+// fromInput reports whether an interpreter reads its program from its input, with these arguments.
+func fromInput(name string, args []*syntax.Word) bool {
+	if name == "source" || name == "." {
+		return len(args) > 0 && strings.HasPrefix(plainText(args[0]), "/dev/")
+	}
+	if !slices.Contains(interpreters, name) || name == "su" {
+		return true
+	}
+	for _, word := range args {
+		text := plainText(word)
+		device := strings.HasPrefix(text, "/dev/") || strings.HasPrefix(text, "/proc/")
+		flags := strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "--")
+		standardInput := isShell(name) && flags && strings.Contains(text, "s")
+		switch {
+		case text == "-" || text == "", device, standardInput:
+			return true
+		case programFlag(name, text):
+			return false
+		case !strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "+"):
+			return false // the file of its program
+		}
+	}
+	return true
+}
+
+// commandName returns the name of the command that a word stands for, without its folder; "" where an expansion
+// decides.
+func commandName(word *syntax.Word) string {
+	text := plainText(word)
+	if dynamic := literalPrefix(word) != text; dynamic && !strings.Contains(text, "/") {
+		return ""
+	}
+	if strings.HasSuffix(text, "/") || text == "" {
+		return ""
+	}
+	return path.Base(text)
+}
+
+// plainText returns what a word says where it is plain or quoted text; expansions are left out.
+func plainText(word *syntax.Word) string {
+	var b strings.Builder
+	for _, part := range word.Parts {
+		b.WriteString(partText(part))
+	}
+	return b.String()
+}
+
+func partText(part syntax.WordPart) string {
+	switch p := part.(type) {
+	case *syntax.Lit:
+		return unquoted.Replace(p.Value)
+	case *syntax.SglQuoted:
+		return p.Value
+	case *syntax.DblQuoted:
+		var b strings.Builder
+		for _, inner := range p.Parts {
+			b.WriteString(partText(inner))
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// literalPrefix returns the text with which a word begins, up to its first expansion.
+func literalPrefix(word *syntax.Word) string {
+	var b strings.Builder
+	for _, part := range word.Parts {
+		parts := []syntax.WordPart{part}
+		if quoted, ok := part.(*syntax.DblQuoted); ok {
+			parts = quoted.Parts
+		}
+		for _, p := range parts {
+			switch p.(type) {
+			case *syntax.Lit, *syntax.SglQuoted:
+				b.WriteString(partText(p))
+			default:
+				return b.String()
+			}
+		}
+	}
+	return b.String()
+}

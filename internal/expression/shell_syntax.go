@@ -1,0 +1,266 @@
+package expression
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// The reasons for which a template is refused. VARIABLE stands for the environment variable that holds the value,
+// COMMAND for a command.
+const (
+	reasonInput = "would be part of a program that a command reads from its input: " +
+		"write the program without it, and read the environment variable VARIABLE there"
+	reasonCode = "would be evaluated by COMMAND: pass it to another program as an argument, " +
+		"or read the environment variable VARIABLE where it is used"
+	reasonName   = "would be the name of a command: write the command out"
+	reasonOption = "could be an option with which COMMAND runs a program: write -- before it, " +
+		"or ./ where it is the name of a file"
+	reasonPlace = "stands where a shell may evaluate it: make it an argument of a command, " +
+		"or read the environment variable VARIABLE"
+	reasonOperand = "could be the operand of an operator that evaluates it: write an operator between two values"
+	reasonArithm  = "stands in arithmetic, which would evaluate the value: " +
+		"compute with a variable that was checked to be a number"
+)
+
+// checkSyntax parses a script and returns why the value of one of its templates may be evaluated, with the place of
+// that template. It returns "" when every template stands where a value is known to be data. places are the offsets
+// of the templates in the script.
+func checkSyntax(script string, places []int) (why string, place int) {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	if err != nil {
+		return "stands in a script that is no valid shell syntax (" + err.Error() + "): correct the script", places[0]
+	}
+	c := &syntaxCheck{places: places, data: map[int]bool{}, numbers: slices.Clone(numberVariables)}
+	c.collect(file)
+	syntax.Walk(file, func(node syntax.Node) bool {
+		if node != nil && c.why == "" {
+			c.visit(node)
+		}
+		return c.why == ""
+	})
+	for _, p := range places {
+		if c.why == "" && !c.data[p] {
+			return reasonPlace, p
+		}
+	}
+	return c.why, c.place
+}
+
+// syntaxCheck is the state of one checkSyntax.
+type syntaxCheck struct {
+	places    []int
+	data      map[int]bool // templates that stand where a value is data
+	numbers   []string     // variables that are evaluated as arithmetic when they are assigned
+	functions []string     // functions of the script that run what they read from their input
+	why       string
+	place     int
+}
+
+// template returns the first template inside a node.
+func (c *syntaxCheck) template(node syntax.Node) (place int, found bool) {
+	begin, end := int(node.Pos().Offset()), int(node.End().Offset()) //nolint:gosec // texts are small
+	for _, p := range c.places {
+		if p >= begin && p < end {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+func (c *syntaxCheck) holds(node syntax.Node) bool {
+	_, found := c.template(node)
+	return found
+}
+
+// refuse records why a node must not hold a template, if it holds one.
+func (c *syntaxCheck) refuse(node syntax.Node, why string) {
+	if place, found := c.template(node); found && c.why == "" {
+		c.why, c.place = why, place
+	}
+}
+
+// allow records that the templates of a word are data. Those inside of its command substitutions are judged by
+// themselves.
+func (c *syntaxCheck) allow(word *syntax.Word) {
+	if word == nil {
+		return
+	}
+	for _, part := range word.Parts {
+		inner := []syntax.WordPart{part}
+		if quoted, ok := part.(*syntax.DblQuoted); ok {
+			inner = quoted.Parts
+		}
+		for _, p := range inner {
+			if expansion, ok := p.(*syntax.ParamExp); ok {
+				if place, found := c.template(expansion); found {
+					c.data[place] = true
+				}
+			}
+		}
+	}
+}
+
+// collect finds what holds for the whole script: variables that are evaluated as numbers, and functions that run
+// what they read.
+func (c *syntaxCheck) collect(file *syntax.File) {
+	syntax.Walk(file, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.DeclClause:
+			c.collectNumbers(n)
+		case *syntax.FuncDecl:
+			if readsProgram(n.Body, nil) {
+				c.functions = append(c.functions, n.Name.Value)
+			}
+		}
+		return true
+	})
+}
+
+// collectNumbers records the names that a declaration makes numbers, or references to other variables.
+func (c *syntaxCheck) collectNumbers(d *syntax.DeclClause) {
+	special := d.Variant.Value == "nameref"
+	for _, a := range d.Args {
+		if a.Naked && a.Name == nil && a.Value != nil {
+			flag := plainText(a.Value)
+			special = special || strings.HasPrefix(flag, "-") && strings.ContainsAny(flag, "in")
+		}
+		if special && a.Name != nil {
+			c.numbers = append(c.numbers, a.Name.Value)
+		}
+	}
+}
+
+// visit judges one node. Nodes that it does not know allow no template.
+func (c *syntaxCheck) visit(node syntax.Node) {
+	switch n := node.(type) {
+	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+		c.refuse(n, reasonArithm)
+	case *syntax.Assign:
+		c.assignment(n)
+	case *syntax.DeclClause:
+		c.declaration(n)
+	case *syntax.ForClause:
+		c.loop(n)
+	case *syntax.CaseClause:
+		c.allow(n.Word)
+	case *syntax.CaseItem:
+		for _, pattern := range n.Patterns {
+			c.allow(pattern)
+		}
+	case *syntax.TestClause:
+		c.test(n.X)
+	case *syntax.Stmt:
+		c.statement(n)
+	case *syntax.BinaryCmd:
+		if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && readsProgram(n.Y, c.functions) {
+			c.refuse(n.X, reasonInput)
+		}
+	case *syntax.ProcSubst, *syntax.CoprocClause:
+		c.process(n)
+	case *syntax.CallExpr:
+		c.call(n)
+	}
+}
+
+// process refuses every template where >(...) or a coprocess runs what it reads: anything may be written to it.
+func (c *syntaxCheck) process(node syntax.Node) {
+	if p, ok := node.(*syntax.ProcSubst); ok && p.Op == syntax.CmdIn {
+		return
+	}
+	if readsProgram(node, c.functions) && c.why == "" {
+		c.why, c.place = reasonInput, c.places[0]
+	}
+}
+
+func (c *syntaxCheck) statement(s *syntax.Stmt) {
+	program := readsProgram(s, c.functions)
+	for _, r := range s.Redirs {
+		if program {
+			c.refuse(r, reasonInput)
+			if r.Hdoc != nil {
+				c.refuse(r.Hdoc, reasonInput)
+			}
+		}
+		c.allow(r.Word)
+		c.allow(r.Hdoc)
+	}
+}
+
+func (c *syntaxCheck) assignment(a *syntax.Assign) {
+	if a.Index != nil {
+		c.refuse(a.Index, whySubscript)
+	}
+	if a.Array != nil {
+		for _, e := range a.Array.Elems {
+			if e.Index != nil {
+				c.refuse(e.Index, whySubscript)
+			}
+			c.allow(e.Value)
+		}
+	}
+	if a.Name == nil {
+		return
+	}
+	if reason := c.special(a.Name.Value); reason != "" {
+		c.refuse(a, reason)
+	}
+	c.allow(a.Value)
+}
+
+func (c *syntaxCheck) declaration(d *syntax.DeclClause) {
+	for _, a := range d.Args {
+		if a.Naked {
+			c.refuse(a, "would say what "+d.Variant.Value+` declares: write the name, and give it the value: NAME="$VARIABLE"`)
+		}
+	}
+}
+
+func (c *syntaxCheck) loop(f *syntax.ForClause) {
+	words, ok := f.Loop.(*syntax.WordIter)
+	if !ok {
+		return
+	}
+	for _, item := range words.Items {
+		if reason := c.special(words.Name.Value); reason != "" {
+			c.refuse(item, reason)
+		}
+		c.allow(item)
+	}
+}
+
+// test judges the expression of [[ ]].
+func (c *syntaxCheck) test(x syntax.TestExpr) {
+	switch x := x.(type) {
+	case *syntax.Word:
+		c.allow(x)
+	case *syntax.ParenTest:
+		c.test(x.X)
+	case *syntax.UnaryTest:
+		if x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
+			c.refuse(x, whyNumbers)
+		}
+		c.test(x.X)
+	case *syntax.BinaryTest:
+		switch x.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			c.refuse(x, whyNumbers)
+		}
+		c.test(x.X)
+		c.test(x.Y)
+	}
+}
+
+// special returns why a variable must not get a value from outside.
+func (c *syntaxCheck) special(name string) string {
+	prefixed := slices.ContainsFunc(codePrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+	switch {
+	case slices.Contains(codeVariables, name), prefixed:
+		return "would be the value of " + name + ", from which shells or programs take commands: " +
+			"write its value out, or use a variable of another name"
+	case slices.Contains(c.numbers, name):
+		return "would be the value of " + name + ", which is evaluated as arithmetic or as a name: use another variable"
+	}
+	return ""
+}
