@@ -50,6 +50,7 @@ type Access struct {
 	known *actorCache
 
 	throttle *throttle // of failed attempts to log in
+	refused  refusals
 
 	adminFile atomic.Pointer[[sha256.Size]byte] // hash of the token in the file of the admin token; nil: there is no file
 

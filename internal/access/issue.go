@@ -44,6 +44,7 @@ func (a *Access) Issue(ctx context.Context, login Login) (Token, error) {
 // admit checks client credentials. Failed attempts are limited. A right secret is never refused: it is too long to be
 // guessed, so its owner must not suffer from the attempts of others.
 func (a *Access) admit(ctx context.Context, login Login) (principal store.ServicePrincipal, credential string, err error) {
+	defer func() { count(&a.refused.clientCredentials, err) }()
 	if len(login.ClientID) > maxCredentialLength || len(login.ClientSecret) > maxCredentialLength {
 		return principal, "", wrongLogin()
 	}

@@ -202,6 +202,7 @@ func oneToken(all []store.RegistrationToken, idOrName string) (found store.Regis
 // Its use is counted by who registers the Runner, and refuses one that is used up: a request that was answered once may be made
 // again.
 func (a *Access) Registrar(ctx context.Context, token, address string) (by catalog.Registrar, err error) {
+	defer func() { count(&a.refused.registrationToken, err) }()
 	by, err = a.registrar(ctx, token)
 	if err != nil && !fault.Is(err, fault.Unauthenticated) || err == nil && by.Stored {
 		return by, err

@@ -90,6 +90,7 @@ func tooManyLogins() *fault.Fault {
 // fault.Unauthenticated, after the same time and in the same words whether there is such a user or not; too many attempts
 // are fault.RateLimited.
 func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie string, err error) {
+	defer func() { count(&a.refused.password, err) }()
 	wrong := fault.New(fault.Unauthenticated, wrongPassword, "the name or the password is wrong")
 	if len(l.Name) > 200 || len(l.Password) > maxPassword {
 		return "", wrong
@@ -150,6 +151,7 @@ func (a *Access) userNamed(ctx context.Context, login string) (u store.User, err
 
 // LoginWithToken opens a Web session for who has a bearer token, such as the admin's. It ends with that token.
 func (a *Access) LoginWithToken(ctx context.Context, token, address string) (cookie string, err error) {
+	defer func() { count(&a.refused.token, err) }()
 	token = strings.TrimSpace(token)
 	if len(token) > maxTokenLength {
 		token = ""

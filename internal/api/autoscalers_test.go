@@ -22,12 +22,12 @@ import (
 )
 
 // fiveHundred is the demand of 250 Runners of the same names in each of two Organizations.
-func fiveHundred(context.Context) ([]control.Demand, error) {
-	var all []control.Demand
+func fiveHundred(context.Context) ([]control.RunnerFigures, error) {
+	var all []control.RunnerFigures
 	for i := range 500 {
 		d := control.Demand{Waiting: 3, Running: 2, Oldest: 1500 * time.Millisecond, WaitP50: time.Second, WaitP95: 2 * time.Second, Instances: 4, Idle: 1, Busy: 3, Draining: 5, Starting: 6, Desired: 7}
 		d.Runner = catalog.Runner{Identity: catalog.Identity{OrganizationID: fmt.Sprint("org-", i%2)}, RunnerSpec: catalog.RunnerSpec{Name: fmt.Sprint("edge-", i/2), Labels: map[string]string{"half": fmt.Sprint(i / 250)}}}
-		all = append(all, d)
+		all = append(all, control.RunnerFigures{Demand: d, Offline: i == 14})
 	}
 	return all, nil
 }
@@ -43,7 +43,7 @@ func shownMetrics(t *testing.T, m *metrics, org string) string {
 	return w.Body.String()
 }
 
-func metricsOf(t *testing.T, read func(context.Context) ([]control.Demand, error)) *metrics {
+func metricsOf(t *testing.T, read func(context.Context) ([]control.RunnerFigures, error)) *metrics {
 	t.Helper()
 	m := newMetrics(Options{})
 	m.registry.Unregister(&stateCollector{})
@@ -53,14 +53,14 @@ func metricsOf(t *testing.T, read func(context.Context) ([]control.Demand, error
 
 func TestMetricsOfRunners(t *testing.T) {
 	calls := 0
-	m := metricsOf(t, func(ctx context.Context) ([]control.Demand, error) { calls++; return fiveHundred(ctx) })
+	m := metricsOf(t, func(ctx context.Context) ([]control.RunnerFigures, error) { calls++; return fiveHundred(ctx) })
 	text := shownMetrics(t, m, "org-1")
 	for _, line := range []string{
 		`legwork_runner_jobs_waiting{organization_id="org-1",runner="edge-7"} 3`,
 		`legwork_runner_jobs_running{organization_id="org-1",runner="edge-7"} 2`,
 		`legwork_runner_oldest_wait_seconds{organization_id="org-1",runner="edge-7"} 1.5`,
-		`legwork_runner_wait_seconds{organization_id="org-1",quantile="0.5",runner="edge-7"} 1`,
-		`legwork_runner_wait_seconds{organization_id="org-1",quantile="0.95",runner="edge-7"} 2`,
+		`legwork_runner_wait_seconds{organization_id="org-1",runner="edge-7",quantile="0.5"} 1`,
+		`legwork_runner_wait_seconds{organization_id="org-1",runner="edge-7",quantile="0.95"} 2`,
 		`legwork_runner_instances{organization_id="org-1",runner="edge-7",state="idle"} 1`,
 		`legwork_runner_instances{organization_id="org-1",runner="edge-7",state="busy"} 3`,
 		`legwork_runner_instances{organization_id="org-1",runner="edge-7",state="draining"} 5`,
@@ -84,7 +84,7 @@ func TestMetricsOfRunners(t *testing.T) {
 	if calls != 1 {
 		t.Errorf("asked %d times for two looks one after the other", calls)
 	}
-	failing := metricsOf(t, func(context.Context) ([]control.Demand, error) { return nil, errors.New("no database") })
+	failing := metricsOf(t, func(context.Context) ([]control.RunnerFigures, error) { return nil, errors.New("no database") })
 	if text := shownMetrics(t, failing, ""); strings.Contains(text, "legwork_runner_") || !strings.Contains(text, "go_goroutines") {
 		t.Error("without figures of Runners the others are not shown, or those are")
 	}

@@ -22,13 +22,18 @@ const demandAge = 3 * time.Second
 var runnerLabels = []string{"runner", "organization_id"}
 
 var (
-	runnerWaiting   = prometheus.NewDesc("legwork_runner_jobs_waiting", "Jobs of a Runner that wait for nothing but an Instance.", runnerLabels, nil)
-	runnerRunning   = prometheus.NewDesc("legwork_runner_jobs_running", "Jobs that hold a place of a Runner.", runnerLabels, nil)
-	runnerOldest    = prometheus.NewDesc("legwork_runner_oldest_wait_seconds", "How long the first of the waiting Jobs of a Runner does.", runnerLabels, nil)
-	runnerWait      = prometheus.NewDesc("legwork_runner_wait_seconds", "How long the Jobs of a Runner that began in the last hour had waited.", append(runnerLabels[:2:2], "quantile"), nil)
+	runnerWaiting = prometheus.NewDesc("legwork_runner_jobs_waiting", "Jobs of a Runner that wait for nothing but an Instance.", runnerLabels, nil)
+	runnerRunning = prometheus.NewDesc("legwork_runner_jobs_running", "Jobs that hold a place of a Runner.", runnerLabels, nil)
+	runnerOldest  = prometheus.NewDesc("legwork_runner_oldest_wait_seconds", "How long the first of the waiting Jobs of a Runner does.", runnerLabels, nil)
+	runnerWait    = prometheus.NewDesc("legwork_runner_wait_seconds",
+		"Queue time of the jobs of a runner that started on this server. The quantiles are of the last hour.", runnerLabels, nil)
+	runnerOffline = prometheus.NewDesc("legwork_runner_offline",
+		"1 for a runner that should have an instance and has none, otherwise 0.", runnerLabels, nil)
+	runnerOutdated = prometheus.NewDesc("legwork_runner_outdated",
+		"1 for a runner for which a newer release is published, otherwise 0.", runnerLabels, nil)
 	runnerInstances = prometheus.NewDesc("legwork_runner_instances", "Instances of a Runner by state: idle, busy, draining, starting.", append(runnerLabels[:2:2], "state"), nil)
 	runnerDesired   = prometheus.NewDesc("legwork_runner_instances_desired", "Instances of a Runner that should be there: of a hosted one by its limits, else those that its Jobs want.", runnerLabels, nil)
-	runnerMetrics   = []*prometheus.Desc{runnerWaiting, runnerRunning, runnerOldest, runnerWait, runnerInstances, runnerDesired}
+	runnerMetrics   = []*prometheus.Desc{runnerWaiting, runnerRunning, runnerOldest, runnerWait, runnerInstances, runnerDesired, runnerOffline, runnerOutdated}
 )
 
 // labelsMost bounds the labels of Runners, with their values, that are told of: the first by name.
@@ -49,7 +54,7 @@ var (
 type label struct{ org, key, value string }
 
 // byLabel adds up the demand of Runners with the same label: each Job counts for one Runner alone.
-func byLabel(all []control.Demand) map[label]control.Demand {
+func byLabel(all []control.RunnerFigures) map[label]control.Demand {
 	sums := map[label]control.Demand{}
 	for _, d := range all {
 		for key, value := range d.Runner.Labels {
@@ -64,7 +69,7 @@ func byLabel(all []control.Demand) map[label]control.Demand {
 }
 
 // collectLabels shows what Runners of the same label want together.
-func collectLabels(ch chan<- prometheus.Metric, all []control.Demand) {
+func collectLabels(ch chan<- prometheus.Metric, all []control.RunnerFigures) {
 	sums := byLabel(all)
 	labels := slices.SortedFunc(maps.Keys(sums), func(a, b label) int {
 		return cmp.Or(cmp.Compare(a.org, b.org), cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value))
@@ -81,6 +86,13 @@ func collectLabels(ch chan<- prometheus.Metric, all []control.Demand) {
 	}
 }
 
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // instances shows how many Instances are in which state.
 func instances(gauge func(*prometheus.Desc, float64, ...string), desc *prometheus.Desc, d control.Demand) {
 	gauge(desc, float64(d.Idle), "idle")
@@ -91,15 +103,15 @@ func instances(gauge func(*prometheus.Desc, float64, ...string), desc *prometheu
 
 // demands keeps the demand of every Runner for demandAge.
 type demands struct {
-	read func(context.Context) ([]control.Demand, error)
+	read func(context.Context) ([]control.RunnerFigures, error)
 
 	mu   sync.Mutex
 	at   time.Time
-	last []control.Demand
+	last []control.RunnerFigures
 }
 
 // get gives the demand of every Runner. What cannot be read is none: an autoscaler had better see nothing than what was.
-func (d *demands) get(ctx context.Context) []control.Demand {
+func (d *demands) get(ctx context.Context) []control.RunnerFigures {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if time.Since(d.at) < demandAge {
@@ -131,7 +143,7 @@ func (c demandCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c demandCollector) Collect(ch chan<- prometheus.Metric) {
 	all := c.demands.get(c.ctx)
 	if c.org != "" {
-		all = slices.DeleteFunc(slices.Clone(all), func(d control.Demand) bool { return d.Runner.OrganizationID != c.org })
+		all = slices.DeleteFunc(slices.Clone(all), func(d control.RunnerFigures) bool { return d.Runner.OrganizationID != c.org })
 	}
 	collectLabels(ch, all)
 	for _, d := range all {
@@ -141,10 +153,12 @@ func (c demandCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(runnerWaiting, float64(d.Waiting))
 		gauge(runnerRunning, float64(d.Running))
 		gauge(runnerOldest, d.Oldest.Seconds())
-		gauge(runnerWait, d.WaitP50.Seconds(), "0.5")
-		gauge(runnerWait, d.WaitP95.Seconds(), "0.95")
-		instances(gauge, runnerInstances, d)
+		ch <- prometheus.MustNewConstSummary(runnerWait, d.Waits.Count, d.Waits.Sum.Seconds(),
+			map[float64]float64{.5: d.WaitP50.Seconds(), .95: d.WaitP95.Seconds()}, d.Runner.Name, d.Runner.OrganizationID)
+		instances(gauge, runnerInstances, d.Demand)
 		gauge(runnerDesired, float64(d.Desired))
+		gauge(runnerOffline, oneIf(d.Offline))
+		gauge(runnerOutdated, oneIf(d.Outdated))
 	}
 }
 

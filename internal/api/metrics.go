@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/work"
 )
 
 // metrics are what /metrics shows, in a registry of their own.
@@ -33,9 +35,13 @@ func newMetrics(o Options) *metrics {
 		}, []string{"method", "resource", "status"}),
 	}
 	if o.Control != nil { // the description of the API is had without
-		m.demands = &demands{read: o.Control.Demands}
+		m.demands = &demands{read: o.Control.RunnerFigures}
 	}
-	m.registry.MustRegister(m.requests, collectors.NewGoCollector(),
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "legwork_build_info", Help: "Always 1. The labels are the version of the server and of Go.",
+		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()}})
+	build.Set(1)
+	m.registry.MustRegister(m.requests, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &stateCollector{o})
 	return m
 }
@@ -101,18 +107,32 @@ type stateCollector struct{ o Options }
 
 var (
 	jobsMetric  = prometheus.NewDesc("legwork_jobs", "Jobs that are not over, of all Servers, by status; at most 15 s old.", []string{"status"}, nil)
-	endedMetric = prometheus.NewDesc("legwork_jobs_ended_total", "Jobs that ended at this Server, by how.", []string{"status"}, nil)
-	sessions    = prometheus.NewDesc("legwork_sessions", "Sessions of Runners on this Server.", nil, nil)
-	logRecords  = prometheus.NewDesc("legwork_log_records_total", "Log records that this Server has stored.", nil, nil)
-	followers   = prometheus.NewDesc("legwork_log_followers", "Followers of logs at this Server.", nil, nil)
-	claims      = prometheus.NewDesc("legwork_claims_total", "Jobs that Instances of this Server were bound to.", nil, nil)
-	hookCalls   = prometheus.NewDesc("legwork_webhook_calls_total", "Calls of webhooks by this Server, by result: delivered, retried (failed, and not for good), failed, dropped (not needed any more).", []string{"result"}, nil)
-	losses      = prometheus.NewDesc("legwork_losses_total", "Attempts that ended without a result.", nil, nil)
+	endedMetric = prometheus.NewDesc("legwork_jobs_ended_total",
+		"Jobs that ended at this Server, by how.", []string{"status"}, nil)
+	sessions   = prometheus.NewDesc("legwork_sessions", "Sessions of Runners on this Server.", nil, nil)
+	logRecords = prometheus.NewDesc("legwork_log_records_total", "Log records that this Server has stored.", nil, nil)
+	followers  = prometheus.NewDesc("legwork_log_followers", "Followers of logs at this Server.", nil, nil)
+	claims     = prometheus.NewDesc("legwork_claims_total", "Jobs that Instances of this Server were bound to.", nil, nil)
+	hookCalls  = prometheus.NewDesc("legwork_webhook_calls_total",
+		"Calls of webhooks by this Server, by result: delivered, retried (failed, and not for good), failed, dropped (not needed any more).", []string{"result"}, nil)
+	approvals = prometheus.NewDesc("legwork_job_approvals_waiting",
+		"Jobs that wait for an approval, of all servers; at most 15 s old.", nil, nil)
+	durations = prometheus.NewDesc("legwork_job_duration_seconds",
+		"Time from the start of a job to its end, of jobs that ended at this server.", []string{"kind", "status"}, nil)
+	launches = prometheus.NewDesc("legwork_runner_launches_failed_total",
+		"Launches of hosted runners that this server saw fail.", nil, nil)
+	refusedLogins = prometheus.NewDesc("legwork_logins_refused_total",
+		"Log ins that this server refused, by what was presented.", []string{"method"}, nil)
+	database = prometheus.NewDesc("legwork_database_size_bytes",
+		"Size of the database; at most 15 s old.", nil, nil)
+	losses = prometheus.NewDesc("legwork_losses_total", "Attempts that ended without a result.", nil, nil)
 )
 
 // Describe is part of prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{jobsMetric, endedMetric, sessions, logRecords, followers, claims, losses, hookCalls} {
+	for _, desc := range []*prometheus.Desc{
+		jobsMetric, endedMetric, sessions, logRecords, followers, claims, losses, hookCalls, approvals, durations, launches, refusedLogins, database,
+	} {
 		ch <- desc
 	}
 }
@@ -133,5 +153,16 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for status, n := range stats.Ended {
 		ch <- prometheus.MustNewConstMetric(endedMetric, prometheus.CounterValue, float64(n), string(status))
+	}
+	for class, h := range stats.Durations {
+		ch <- prometheus.MustNewConstHistogram(durations, h.Count, h.Sum.Seconds(), h.Buckets(), string(class.Kind), string(class.Status))
+	}
+	ch <- prometheus.MustNewConstMetric(launches, prometheus.CounterValue, float64(stats.FailedLaunches))
+	if stats.Jobs != nil {
+		ch <- prometheus.MustNewConstMetric(approvals, prometheus.GaugeValue, float64(stats.Jobs[work.AwaitingApproval]))
+		ch <- prometheus.MustNewConstMetric(database, prometheus.GaugeValue, float64(stats.DatabaseSize))
+	}
+	for method, n := range c.o.Access.RefusedLogins() {
+		ch <- prometheus.MustNewConstMetric(refusedLogins, prometheus.CounterValue, float64(n), method)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
 	"legwork/internal/runner"
 	"legwork/internal/work"
 )
@@ -47,6 +49,10 @@ func TestListener(t *testing.T) {
 			if !strings.Contains(body, "\n"+line) {
 				t.Errorf("no line %s", line)
 			}
+		}
+		problems, err := promlint.New(strings.NewReader(body)).Lint()
+		if err != nil || len(problems) > 0 {
+			t.Errorf("got the problems %v, %v, want none", problems, err)
 		}
 		if code, _ := get("/"); code != 404 {
 			t.Errorf("/ answers %d", code)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +20,15 @@ const (
 
 // begins are how long Jobs waited that were bound to Instances connected here in the last hour, by Runner.
 type begins struct {
-	mu  sync.Mutex
-	all map[string][]begin
+	mu    sync.Mutex
+	all   map[string][]begin
+	total map[string]Waits
+}
+
+// Waits add up how long the jobs of a runner waited that started on this server since its start.
+type Waits struct {
+	Count uint64
+	Sum   time.Duration
 }
 
 type begin struct {
@@ -36,10 +44,20 @@ func (b *begins) note(runnerID string, at time.Time, j *work.Job) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all == nil {
-		b.all = map[string][]begin{}
+		b.all, b.total = map[string][]begin{}, map[string]Waits{}
 	}
-	some := append(b.all[runnerID], begin{at, at.Sub(j.QueuedAt)})
+	wait := max(at.Sub(j.QueuedAt), 0)
+	some := append(b.all[runnerID], begin{at, wait})
 	b.all[runnerID] = some[max(0, len(some)-beginsMost):]
+	t := b.total[runnerID]
+	b.total[runnerID] = Waits{t.Count + 1, t.Sum + wait}
+}
+
+// waits returns the sum of the waits of a runner's jobs.
+func (b *begins) waits(runnerID string) Waits {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total[runnerID]
 }
 
 // quantiles gives the middle and the slow end of the waits of a Runner's Jobs.
@@ -80,8 +98,15 @@ func (c *Control) DemandOf(ctx context.Context, actor catalog.Actor, runner stri
 	})
 }
 
-// Demands gives the demand of every Runner of all Organizations, for metrics.
-func (c *Control) Demands(ctx context.Context) (all []Demand, err error) {
+// RunnerFigures are what metrics show of a runner.
+type RunnerFigures struct {
+	Demand
+	Offline  bool // no instance is online, and one should be
+	Outdated bool // there is a newer release
+}
+
+// RunnerFigures returns the figures of every runner of all organizations, for metrics.
+func (c *Control) RunnerFigures(ctx context.Context) (all []RunnerFigures, err error) {
 	waiting := c.queue.WaitingFor()
 	err = c.store.View(ctx, func(tx *store.Tx) error {
 		all = nil
@@ -89,27 +114,54 @@ func (c *Control) Demands(ctx context.Context) (all []Demand, err error) {
 		if err != nil {
 			return err
 		}
-		places := map[string]map[string]int{} // by Organization
+		byOrganization := map[string][]catalog.Runner{}
 		for _, r := range runners {
-			if places[r.OrganizationID] == nil {
-				if places[r.OrganizationID], err = tx.Places(r.OrganizationID); err != nil {
-					return err
-				}
-			}
-			d, err := c.demandOf(tx, r, places[r.OrganizationID], waiting)
+			byOrganization[r.OrganizationID] = append(byOrganization[r.OrganizationID], r)
+		}
+		for _, org := range slices.Sorted(maps.Keys(byOrganization)) {
+			figures, err := c.figuresOf(tx, org, byOrganization[org], waiting)
 			if err != nil {
 				return err
 			}
-			all = append(all, d)
+			all = append(all, figures...)
 		}
 		return nil
 	})
 	return all, err
 }
 
+// figuresOf returns the figures of all runners of an organization.
+func (c *Control) figuresOf(tx *store.Tx, org string, runners []catalog.Runner, waiting map[string]*queue.Line) ([]RunnerFigures, error) {
+	places, err := tx.Places(org)
+	if err != nil {
+		return nil, err
+	}
+	views, err := c.viewsOf(tx, org, runners)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := standingsOf(tx, org, nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]RunnerFigures, len(views))
+	for i, v := range views {
+		all[i].Offline = v.Status == work.StatusOffline
+		if all[i].Demand, err = c.demandOf(tx, v.Runner, places, waiting); err != nil {
+			return nil, err
+		}
+		version, err := versions.of(tx, v.Runner)
+		if err != nil {
+			return nil, err
+		}
+		all[i].Outdated = version.Outdated
+	}
+	return all, nil
+}
+
 // demandOf counts the Instances of a Runner. taken are the places that Jobs hold, by Instance.
 func (c *Control) demandOf(tx *store.Tx, r catalog.Runner, taken map[string]int, waiting map[string]*queue.Line) (Demand, error) {
-	d := Demand{Runner: r}
+	d := Demand{Runner: r, Waits: c.begins.waits(r.ID)}
 	d.WaitP50, d.WaitP95 = c.begins.quantiles(r.ID, tx.Now())
 	if w := waiting[r.ID]; w != nil {
 		d.Waiting, d.Oldest = w.Jobs, max(tx.Now().Sub(w.Oldest), 0)

@@ -83,20 +83,21 @@ func (c *Control) WriteFailure() error { return c.store.WriteFailure() }
 // countEvery is how old the count of Jobs may be that the metrics show.
 const countEvery = 15 * time.Second
 
-// census is the count of open Jobs, which the database is asked for seldom.
+// census is what metrics show of the database, which is read at most once in countEvery.
 type census struct {
 	mu   sync.Mutex
 	at   time.Time // of the last try
 	jobs map[work.Status]int
+	size int64 // of the database, in bytes
 }
 
 // openJobs counts the Jobs that are not over, of all Organizations, by status; every such status is in it. When the
-// database does not answer, it is the count before, nil at first.
-func (c *Control) openJobs() map[work.Status]int {
+// database does not answer, it is the count before, nil at first. size is the size of the database in bytes.
+func (c *Control) openJobs() (jobs map[work.Status]int, size int64) {
 	c.census.mu.Lock()
 	defer c.census.mu.Unlock()
 	if time.Since(c.census.at) < countEvery && c.census.jobs != nil {
-		return maps.Clone(c.census.jobs)
+		return maps.Clone(c.census.jobs), c.census.size
 	}
 	c.census.at = time.Now()
 	ctx, cancel := context.WithTimeout(c.alive, 5*time.Second)
@@ -110,14 +111,17 @@ func (c *Control) openJobs() map[work.Status]int {
 	err := c.store.View(ctx, func(tx *store.Tx) error {
 		stored, err := tx.CountOpenJobs()
 		maps.Copy(counts, stored)
+		if err == nil {
+			size, err = tx.DatabaseSize()
+		}
 		return err
 	})
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.Warn("could not count the jobs", "error", err)
 		}
-		return maps.Clone(c.census.jobs)
+		return maps.Clone(c.census.jobs), c.census.size
 	}
-	c.census.jobs = counts
-	return maps.Clone(counts)
+	c.census.jobs, c.census.size = counts, size
+	return maps.Clone(counts), size
 }

@@ -22,9 +22,10 @@ type Demand struct {
 	Oldest    time.Duration // how long the first of Waiting waits
 	WaitP50   time.Duration // of the Jobs that began in the last hour
 	WaitP95   time.Duration
-	Instances int // online
-	Idle      int // of these, without a Job
-	Busy      int // with one
+	Waits     Waits // of all jobs since the start of this server
+	Instances int   // online
+	Idle      int   // of these, without a Job
+	Busy      int   // with one
 	Draining  int
 	Starting  int // launched, not online yet
 	Places    int // of all that are online and do not drain

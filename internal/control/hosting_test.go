@@ -430,6 +430,9 @@ func TestProcessGoesBeforeItIsOnline(t *testing.T) {
 			if i := slices.IndexFunc(all, func(l store.Launch) bool { return l.Name == c.made()[1] }); i < 0 || all[i].EndedWhy != want || !all[i].Stopped {
 				t.Errorf("the ledger says %+v", all)
 			}
+			if got := s.c.Stats().FailedLaunches; got != 1 {
+				t.Errorf("got %d failed launches in the metrics, want 1", got)
+			}
 			if n := s.hostingState().Failures; n != 1 {
 				t.Errorf("it counts as %d failures", n)
 			}

@@ -15,6 +15,7 @@ type counters struct {
 
 	mu    sync.Mutex
 	ended map[work.Status]int64
+	ran   map[JobClass]*Histogram
 }
 
 func (s *counters) moved(m moved) {
@@ -27,9 +28,17 @@ func (s *counters) moved(m moved) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended == nil {
-		s.ended = map[work.Status]int64{}
+		s.ended, s.ran = map[work.Status]int64{}, map[JobClass]*Histogram{}
 	}
 	s.ended[m.job.Status]++
+	if m.job.StartedAt.IsZero() {
+		return
+	}
+	class := JobClass{m.job.Kind, m.job.Status}
+	if s.ran[class] == nil {
+		s.ran[class] = &Histogram{}
+	}
+	s.ran[class].observe(m.job.FinishedAt.Sub(m.job.StartedAt))
 }
 
 // Stats is what a Server counts, for its metrics.
@@ -42,23 +51,32 @@ type Stats struct {
 	// be counted.
 	Jobs map[work.Status]int
 
-	Offers     int64                 // made by this Server since its start
-	Claims     int64                 // won
-	LogRecords int64                 // stored
-	Losses     int64                 // Attempts that ended without a result
-	Ended      map[work.Status]int64 // Jobs by how they ended
+	Offers     int64                  // made by this Server since its start
+	Claims     int64                  // won
+	LogRecords int64                  // stored
+	Losses     int64                  // Attempts that ended without a result
+	Ended      map[work.Status]int64  // Jobs by how they ended
+	Durations  map[JobClass]Histogram // from the start of a job to its end
 	Webhooks   WebhookStats
+
+	FailedLaunches int64 // launches of hosted runners that this server saw fail
+	DatabaseSize   int64 // in bytes, read together with Jobs
 }
 
 // Stats gives the counts. It asks the store for the open Jobs, seldom, and for nothing else.
 func (c *Control) Stats() Stats {
+	open, size := c.openJobs()
 	s := Stats{
-		Jobs:     c.openJobs(),
+		Jobs: open, DatabaseSize: size, FailedLaunches: c.hosting.FailedLaunches(),
 		Sessions: c.stats.sessions.Load(), Followers: c.logs.Followers(), Waiting: c.queue.Size(),
 		Offers: c.queue.Offers(), Claims: c.stats.claims.Load(), LogRecords: c.stats.records.Load(), Losses: c.stats.losses.Load(), Webhooks: c.hooks.Stats(),
 	}
 	c.stats.mu.Lock()
 	defer c.stats.mu.Unlock()
 	s.Ended = maps.Clone(c.stats.ended)
+	s.Durations = make(map[JobClass]Histogram, len(c.stats.ran))
+	for class, h := range c.stats.ran {
+		s.Durations[class] = *h
+	}
 	return s
 }

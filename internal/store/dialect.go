@@ -27,6 +27,7 @@ type dialect struct {
 	forUpdate string // locks the rows of a SELECT
 	lock      string // holds the lock named $1 until the end of the transaction
 	share     string // the same, together with others that share it
+	size      string // selects the size of the database in bytes
 	home      string // selects what identifies the place of the database; empty where it cannot tell
 	spoils    bool   // a failed statement spoils its transaction
 
@@ -53,6 +54,7 @@ var sqliteDialect = dialect{
 	text: "TEXT", blob: "BLOB", eventKey: "INTEGER", json: "doc",
 	fingerprint: "lower(hex(substr(key_hash, 1, 16)))",
 	eventID:     "nullif($1, $1)", eventSeen: "id > 0",
+	size:    "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
 	trouble: sqliteTrouble,
 }
 
@@ -74,6 +76,7 @@ var postgresDialect = dialect{
 	share:       "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))",
 	home: `SELECT (SELECT system_identifier FROM pg_control_system())::text || '/' ||
 		(SELECT oid FROM pg_database WHERE datname = current_database())::text`,
+	size:    "SELECT pg_database_size(current_database())",
 	spoils:  true,
 	trouble: postgresTrouble,
 }

@@ -41,6 +41,9 @@ func (h *Hosting) see(ctx context.Context, org string, waiting []Waiter) (*look,
 		*done = look{h: h, org: org, tx: tx, do: do, waiting: waiting, renews: renews, only: only}
 		return done.decide()
 	})
+	if err == nil {
+		h.failed.Add(done.failed)
+	}
 	l.replace(only, done)
 	return l, err
 }

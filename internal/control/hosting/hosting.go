@@ -14,6 +14,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"legwork/internal/catalog"
@@ -102,6 +103,7 @@ type Hosting struct {
 	set   Settings
 	kick  chan struct{} // holds one
 
+	failed   atomic.Int64  // launches, since the start
 	wanted   chan struct{} // closed once the Server itself has to launch
 	wantOnce sync.Once
 
@@ -176,6 +178,9 @@ func (h *Hosting) Reason(runnerID string, engine catalog.Engine) (work.Wait, boo
 	n, ok := h.notes[runnerID]
 	return work.Wait{Code: n.code, Text: n.text}, ok && n.text != ""
 }
+
+// FailedLaunches returns how many launches this server saw fail since its start.
+func (h *Hosting) FailedLaunches() int64 { return h.failed.Load() }
 
 // Wanted gives how many Instances of a hosted Runner there should be, and how many start, as the last look saw it.
 func (h *Hosting) Wanted(runnerID string) (desired, starting int) {

@@ -35,6 +35,7 @@ type look struct {
 	stopped []store.Launch   // launches to end: their processes stopped after they were online
 	gone    []catalog.Runner // that were torn down
 	changed bool
+	failed  int64 // launches that were found to have failed
 }
 
 // fleet is one hosted Runner as it is now.
@@ -242,6 +243,7 @@ func (l *look) missing(f *fleet, o *launch, failed map[string]bool) error {
 
 // failure counts a launch that failed.
 func (l *look) failure(f *fleet, why string) {
+	l.failed++
 	f.state.Failures++
 	f.state.FailedAt, f.state.Failure = l.tx.Now(), why
 }

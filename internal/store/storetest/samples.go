@@ -53,6 +53,14 @@ func samples(t *testing.T, w *world) {
 	sameText(t, "runner of the Job", read(org, "r", minute), []string{"0 queued, 1 of 0"})
 	sameText(t, "runner of another", len(read(w.b.org.ID, runner, minute)), 0)
 
+	w.view(func(tx *store.Tx) error {
+		size, err := tx.DatabaseSize()
+		if size < 4096 {
+			t.Errorf("got a database of %d bytes", size)
+		}
+		return err
+	})
+
 	sample(minute.Add(time.Minute))
 	sameText(t, "two minutes", len(read(org, "", minute)), 2)
 	sameText(t, "since", len(read(org, "", minute.Add(time.Second))), 1)
