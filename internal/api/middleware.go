@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // requestInfo is what is known of a request before anything looks at it.
@@ -86,7 +86,7 @@ func setHeaders(h http.Header, id, version string) {
 	h.Set("Cache-Control", "no-store")
 }
 
-var requestIDShape = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var requestIDShape = lazyregexp.New(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // requestID takes the id that the caller or a proxy gave, or makes one.
 func requestID(r *http.Request) string {

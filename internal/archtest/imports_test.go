@@ -13,7 +13,7 @@ var levels = []struct {
 	name     string
 	packages []string
 }{
-	{"pure", []string{"fault", "graph", "expression", "node", "catalog", "runbook", "work", "scale"}}, // in the order of their chain
+	{"pure", []string{"lazyregexp", "fault", "graph", "expression", "node", "catalog", "runbook", "work", "scale"}}, // in the order of their chain
 	{"means", []string{"confine", "release", "launcher", "wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
 	{"actors", []string{"control", "runner", "access", "backup"}},
 	{"faces", []string{"api", "web", "cli"}},

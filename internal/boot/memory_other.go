@@ -2,5 +2,5 @@
 
 package boot
 
-// leanMemory does nothing here.
-func leanMemory() {}
+// releaseProgramFile does nothing on this platform.
+func releaseProgramFile() {}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 // Jobs gracefully, the third kills them. When ctx ends it leaves at once; its Jobs go on under the keeper and the
 // next Runner of the working directory takes them up. The program's log goes to out.
 func RunRunner(ctx context.Context, settings RunnerSettings, signals chan os.Signal, out io.Writer) error {
-	leanMemory()
+	defer keepMemoryLow()()
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -44,7 +45,6 @@ func RunRunner(ctx context.Context, settings RunnerSettings, signals chan os.Sig
 	refresher.Go(func() { secret.run(refreshing) })
 	defer refresher.Wait()
 	defer stopRefreshing()
-	defer time.AfterFunc(startOver, leanMemory).Stop()
 	cfg.Updates = settings.updates(self)
 	if settings.isTrial() {
 		return tryRunner(ctx, cfg, log)
@@ -118,9 +118,13 @@ func engines(s RunnerSettings, self string) engine.Set {
 	return set
 }
 
+// keeperGarbage is the percentage of its live heap that a keeper may hold in garbage: it lives long and allocates little.
+const keeperGarbage = 25
+
 // RunKeeper runs the keeper of a folder. Its log goes to out.
 func RunKeeper(ctx context.Context, dir string, out io.Writer) error {
-	leanMemory()
+	debug.SetGCPercent(keeperGarbage)
+	defer keepMemoryLow()()
 	if err := process.KeepPrivate(); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func RunServer(ctx context.Context, settings ServerSettings, out io.Writer, read
 
 // runServer is RunServer; components says to serve the page that shows every component of the dashboard.
 func runServer(ctx context.Context, settings ServerSettings, components bool, out io.Writer, ready func(url string)) error {
-	leanMemory()
+	defer keepMemoryLow()()
 	log := newLog(out, settings.LogFormat, func(string) slog.Level { return settings.Level() })
 	s, err := openServer(ctx, settings, log)
 	if err != nil {
@@ -58,12 +58,8 @@ func runServer(ctx context.Context, settings ServerSettings, components bool, ou
 	s.url = reachable(url)
 	log.Info("the server is ready", "url", url, "version", Version(), "data", settings.Data)
 	ready(url)
-	defer time.AfterFunc(startOver, leanMemory).Stop()
 	return s.serve(ctx, listener)
 }
-
-// startOver is after how long what only the start needed is given back once more.
-const startOver = 5 * time.Second
 
 // server is the parts of a Server, in the order in which they are opened.
 type server struct {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // Providers lists the clouds that a CloudIdentity may be of.
@@ -46,10 +46,10 @@ func (i CloudIdentitySpec) Keep(before CloudIdentitySpec) (kept CloudIdentitySpe
 }
 
 var (
-	anyRegionForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`) // also of other clouds with the same protocols
-	externalIDForm  = regexp.MustCompile(`^[\w+=,.@:/-]{2,1000}$`)
-	sessionNameForm = regexp.MustCompile(`^[\w+=,.@-]{2,64}$`)
-	accessKeyForm   = regexp.MustCompile(`^\w{16,128}$`)
+	anyRegionForm   = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,31}$`) // also of other clouds with the same protocols
+	externalIDForm  = lazyregexp.New(`^[\w+=,.@:/-]{2,1000}$`)
+	sessionNameForm = lazyregexp.New(`^[\w+=,.@-]{2,64}$`)
+	accessKeyForm   = lazyregexp.New(`^\w{16,128}$`)
 )
 
 // problems are the rules of AWS for each field, as the API reference of STS has them.
@@ -103,7 +103,7 @@ func (c *checker) secretKey(secret string) {
 	}
 }
 
-func (c *checker) shaped(field, value string, form *regexp.Regexp, wanted string) {
+func (c *checker) shaped(field, value string, form *lazyregexp.Regexp, wanted string) {
 	if value != "" && !form.MatchString(value) {
 		c.add(field, "%s is not %s", brief(value), wanted)
 	}

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"legwork/internal/lazyregexp"
 )
 
 // Export writes the Snapshot as a manifest: YAML documents in the order of Kinds and, within a kind, of
@@ -177,7 +178,7 @@ func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 }
 
 // doubtful are the texts that readers of YAML 1.1 take for a boolean, a number or a time.
-var doubtful = regexp.MustCompile(`^([yY]|[nN]|(?i:yes|no|on|off)|[-+.0-9][-+.,:_0-9a-fA-FxXoTZ]*)$`)
+var doubtful = lazyregexp.New(`^([yY]|[nN]|(?i:yes|no|on|off)|[-+.0-9][-+.,:_0-9a-fA-FxXoTZ]*)$`)
 
 // textNode writes a text so that any reader of YAML, old or new, takes it for one: lines as a block
 // where that keeps every letter, what looks like something else in quotes.

@@ -3,10 +3,11 @@ package catalog
 import (
 	"cmp"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"legwork/internal/lazyregexp"
 )
 
 // Limits of hosting.
@@ -108,7 +109,7 @@ func (c *checker) hosting(r RunnerSpec) {
 	c.hostingParts(h)
 }
 
-var regionForm = regexp.MustCompile(`^[a-z]{2,3}(-[a-z]+){1,3}-[0-9]{1,2}$`)
+var regionForm = lazyregexp.New(`^[a-z]{2,3}(-[a-z]+){1,3}-[0-9]{1,2}$`)
 
 // hostingPlace checks where, and as whom.
 func (c *checker) hostingPlace(h Hosting) {
@@ -167,7 +168,7 @@ func (c *checker) number(field string, n, least, most int, less string) {
 }
 
 // imageForm is a reference of an image as github.com/distribution/reference has it: a host, a path, a tag and a digest.
-var imageForm = regexp.MustCompile(`^(([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*(:[0-9]{1,5})?/)?` +
+var imageForm = lazyregexp.New(`^(([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*(:[0-9]{1,5})?/)?` +
 	`[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@[a-z0-9]+:[0-9a-f]{32,128})?$`)
 
 func (c *checker) hostingImage(h Hosting) {
@@ -225,7 +226,7 @@ func (c *checker) hostingParts(h Hosting) {
 	c.execHosting(h)
 }
 
-var dockerHostForm = regexp.MustCompile(`^(unix:///|npipe:////|(tcp|http|https|ssh)://[^/\s])[^\s]*$`)
+var dockerHostForm = lazyregexp.New(`^(unix:///|npipe:////|(tcp|http|https|ssh)://[^/\s])[^\s]*$`)
 
 func (c *checker) dockerHosting(d DockerHosting) {
 	if d.Host != "" && (len(d.Host) > maxPath || !dockerHostForm.MatchString(d.Host)) {
@@ -236,12 +237,12 @@ func (c *checker) dockerHosting(d DockerHosting) {
 }
 
 // windowsPath begins an absolute path of Windows.
-var windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
+var windowsPath = lazyregexp.New(`^[A-Za-z]:[\\/]`)
 
 // dnsLabel and dnsName are how RFC 1123 has names, as Kubernetes wants them.
 var (
-	dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	dnsName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	dnsLabel = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	dnsName  = lazyregexp.New(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 )
 
 func (c *checker) kubernetesHosting(k KubernetesHosting) {
@@ -267,11 +268,11 @@ func (c *checker) kubernetesHosting(k KubernetesHosting) {
 }
 
 var (
-	subnetForm  = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
-	groupForm   = regexp.MustCompile(`^sg-[0-9a-f]{8,17}$`)
-	policyForm  = regexp.MustCompile(`^arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[\w+=,.@/-]{1,600}$`)
-	roleForm    = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,600}$`)
-	clusterForm = regexp.MustCompile(`^([A-Za-z0-9_-]{1,255}|arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:cluster/[A-Za-z0-9_-]{1,255})$`)
+	subnetForm  = lazyregexp.New(`^subnet-[0-9a-f]{8,17}$`)
+	groupForm   = lazyregexp.New(`^sg-[0-9a-f]{8,17}$`)
+	policyForm  = lazyregexp.New(`^arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[\w+=,.@/-]{1,600}$`)
+	roleForm    = lazyregexp.New(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,600}$`)
+	clusterForm = lazyregexp.New(`^([A-Za-z0-9_-]{1,255}|arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:cluster/[A-Za-z0-9_-]{1,255})$`)
 )
 
 // logRetentions are the days for which CloudWatch keeps logs; see PutRetentionPolicy in its reference.
@@ -298,7 +299,7 @@ func (c *checker) ecsHosting(e ECSHosting) {
 }
 
 // form checks a text that is there by a form.
-func (c *checker) form(field, text string, form *regexp.Regexp, wants string) {
+func (c *checker) form(field, text string, form *lazyregexp.Regexp, wants string) {
 	if text != "" && !form.MatchString(text) {
 		c.add(field, "%s: %s", brief(text), wants)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // readDocuments splits a file into documents and parses each as it is asked for: a document, or what
@@ -122,8 +122,8 @@ func isMarker(line []byte, marker string) bool {
 }
 
 var (
-	yamlLine     = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
-	parserErrors = regexp.MustCompile(`^did not find expected (',' or|'-' indicator|key|node content|<)|^found undefined tag`)
+	yamlLine     = lazyregexp.New(`^(?:yaml: )?(?:line (\d+): )?`)
+	parserErrors = lazyregexp.New(`^did not find expected (',' or|'-' indicator|key|node content|<)|^found undefined tag`)
 )
 
 // parseYAML gives the root of one document, or nil when it holds nothing but comments.

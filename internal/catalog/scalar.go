@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"legwork/internal/lazyregexp"
 )
 
 type scalarKind uint8
@@ -29,9 +30,9 @@ type scalar struct {
 }
 
 var (
-	numberForm = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
-	basedForm  = regexp.MustCompile(`^0(o[0-7]+|x[0-9a-fA-F]+)$`)
-	notFinite  = regexp.MustCompile(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
+	numberForm = lazyregexp.New(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+	basedForm  = lazyregexp.New(`^0(o[0-7]+|x[0-9a-fA-F]+)$`)
+	notFinite  = lazyregexp.New(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 )
 
 const maxNumber = 1_000 // letters of a number

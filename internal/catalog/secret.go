@@ -1,13 +1,13 @@
 package catalog
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // SecretKind tells where the value of a Secret is.
@@ -136,7 +136,7 @@ func ParseSecretPath(path string) (name string, scope Scope, err error) {
 // IsReference tells whether a text stands for a value elsewhere, such as ${vault:path#key}.
 func IsReference(text string) bool { return referenceForm.MatchString(text) }
 
-var referenceForm = regexp.MustCompile(`^\$\{(` + strings.Join(ReferenceSchemes, "|") + `):[^\s].*\}$`)
+var referenceForm = lazyregexp.New(`^\$\{(` + strings.Join(ReferenceSchemes, "|") + `):[^\s].*\}$`)
 
 // Check tells what is wrong with a Secret as it was declared, all at once, as a fault.Invalid.
 func (s SecretSpec) Check() error {

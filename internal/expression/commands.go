@@ -2,9 +2,10 @@ package expression
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"legwork/internal/lazyregexp"
 )
 
 // level is one list of commands: the text itself, or what stands in $(...) or backticks.
@@ -74,7 +75,7 @@ var (
 var unquoted = strings.NewReplacer("\\\n", "", `\`, "", "'", "", `"`, "")
 
 // expansion is the beginning of a word up to the end of its last expansion.
-var expansion = regexp.MustCompile("^(?s:.*)([`)}]|\\$(\\w+|[^\\w({]))")
+var expansion = lazyregexp.New("^(?s:.*)([`)}]|\\$(\\w+|[^\\w({]))")
 
 // reason tells why no template may stand where the level is now, behind what there is of a word; empty: it may.
 func (l *level) reason(flag string) string {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // Limits of what a Node source gives.
@@ -221,7 +221,7 @@ func countSigns(data []byte) int {
 	return signs
 }
 
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+var yamlLine = lazyregexp.New(`^(?:yaml: )?(?:line (\d+): )?`)
 
 func yamlError(err error) error {
 	message := err.Error()

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // Channel tells for whom a release is.
@@ -154,8 +154,8 @@ func (m Manifest) problems() (problems []fault.Problem) {
 }
 
 var (
-	assetName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,127}$`)
-	goWord    = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+	assetName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,127}$`)
+	goWord    = lazyregexp.New(`^[a-z0-9]{1,20}$`)
 )
 
 // ValidName tells whether a name is that of a file alone: no path, and nothing that a shell, a URL or a file system takes for something else.

@@ -1,12 +1,12 @@
 package release
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // versionMost bounds the length of a version.
@@ -28,7 +28,7 @@ func (c Consent) Valid() bool { return c == Off || c == Notify || c == Patch || 
 
 // between matches what stands behind the dash of a program that was built between releases, as git describe and Go name it: 4-g1a2b3c4, with
 // or without -dirty, and 20261122034149-1a2b3c4d5e6f. By semver.org it would be a candidate of what it comes after.
-var between = regexp.MustCompile(`^(.*[.-])?([0-9]+-g[0-9a-f]{4,40}|[0-9]{14}-[0-9a-f]{12})(-dirty)?$|^(.*[.-])?dirty$`)
+var between = lazyregexp.New(`^(.*[.-])?([0-9]+-g[0-9a-f]{4,40}|[0-9]{14}-[0-9a-f]{12})(-dirty)?$|^(.*[.-])?dirty$`)
 
 // parse reads a semantic version, with or without v. Build metadata is refused: two builds would have the same rank.
 func parse(version string) (*semver.Version, error) {

@@ -7,11 +7,11 @@ import (
 	"encoding/hex"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"legwork/internal/catalog"
+	"legwork/internal/lazyregexp"
 )
 
 const (
@@ -26,8 +26,8 @@ const (
 var bootstrapText string
 
 var (
-	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	userName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.@-]{0,63}\$?$`)
+	envName  = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	userName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.@-]{0,63}\$?$`)
 	// shells hold these for themselves: setting one would end the shell before the command begins.
 	reserved = []string{"_", "UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO", "OPTIND", "LINENO", "GROUPS", "FUNCNAME", "DIRSTACK", "LEGWORK_OUTPUT"}
 )

@@ -1,16 +1,16 @@
 package remote
 
 import (
-	"regexp"
 	"strings"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // MaxOutput is how many bytes a command may write to its LEGWORK_OUTPUT.
 const MaxOutput = 32 << 10
 
-var outputName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,254}$`)
+var outputName = lazyregexp.New(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,254}$`)
 
 // ParseOutput reads what was written to a LEGWORK_OUTPUT file, wherever the command ran: lines "name=value", and values of several lines as
 // "name<<WORD", the lines, and WORD alone. Lines may end as on Windows. Of values of the same name the last one holds. Empty lines are left out.

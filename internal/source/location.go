@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/url"
 	"path"
-	"regexp"
 	"strings"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // location is a git URL that was looked at.
@@ -23,7 +23,7 @@ type location struct {
 }
 
 // scpForm is ssh's short form, user@host:path.
-var scpForm = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9_.-]*@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`)
+var scpForm = lazyregexp.New(`^([A-Za-z0-9_][A-Za-z0-9_.-]*@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`)
 
 // locate checks a URL that a user has declared.
 func locate(raw string) (location, error) {

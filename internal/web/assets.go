@@ -10,8 +10,9 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"regexp"
 	"strings"
+
+	"legwork/internal/lazyregexp"
 )
 
 //go:embed assets/*.css assets/*.js assets/*.svg assets/vendor/*.js
@@ -35,7 +36,7 @@ type asset struct {
 var assetKinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 // colourToken is how app.css declares a colour: its value by day and by night.
-var colourToken = regexp.MustCompile(`(?m)^\s*--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);$`)
+var colourToken = lazyregexp.New(`(?m)^\s*--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);$`)
 
 // loadAssets reads and compresses what is embedded: some 100 KiB, once. By gzip alone: an encoder of zstd that does better takes
 // tens of MiB, which a Server at rest would keep.

@@ -2,13 +2,14 @@ package web
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/a-h/templ"
+
+	"legwork/internal/lazyregexp"
 )
 
 // tab is one filter of a list.
@@ -27,7 +28,7 @@ func soft() templ.Attributes {
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
 // unitName matches a text that begins with the name of an Instance of a hosted Runner: pool-6921f2a01f2e3d4c.
-var unitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*-([0-9a-f]{8}){1,2}([ :,.]|$)`)
+var unitName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]*-([0-9a-f]{8}){1,2}([ :,.]|$)`)
 
 // sentence makes of an error's text what a person reads: a capital at its begin, but for the name of an Instance, and a point at its end.
 func sentence(text string) string {

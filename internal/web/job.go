@@ -1,10 +1,10 @@
 package web
 
 import (
-	"regexp"
 	"time"
 
 	"legwork/internal/control"
+	"legwork/internal/lazyregexp"
 	"legwork/internal/work"
 )
 
@@ -201,7 +201,7 @@ func (p jobView) advice() advice {
 	return advice{}
 }
 
-var jobNumber = regexp.MustCompile(`#(\d{1,18})`)
+var jobNumber = lazyregexp.New(`#(\d{1,18})`)
 
 // holderPath gives the way to the Job that a Job waits for: to itself when the sentence names it.
 func holderPath(j *work.Job) string {

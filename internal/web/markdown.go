@@ -6,7 +6,6 @@ import (
 	"html"
 	"io"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -16,6 +15,8 @@ import (
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
+
+	"legwork/internal/lazyregexp"
 )
 
 // mostNotes is how much of the notes of one release is shown, in bytes.
@@ -77,7 +78,7 @@ func (n *notes) of(text string) ([]byte, error) {
 const mostNested = 20
 
 // container is the beginning of a quote or of a list.
-var container = regexp.MustCompile(`^[ \t]*(?:>|[-+*](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$))`)
+var container = lazyregexp.New(`^[ \t]*(?:>|[-+*](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$))`)
 
 // shallow has what begins too deep in others be text.
 func shallow(text string) string {

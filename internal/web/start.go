@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"embed"
 	"net/url"
-	"regexp"
 	"strings"
 	"text/template"
 
 	"legwork/internal/control"
+	"legwork/internal/lazyregexp"
 )
 
 // The commands that start a Runner: pages show them filled in, docs/STARTING.md as they are for an example.
@@ -79,7 +79,7 @@ func objectName(name string) string {
 }
 
 // plainURL is what may stand in a file that a shell reads.
-var plainURL = regexp.MustCompile(`^https?://[A-Za-z0-9.\-:\[\]]+(/[A-Za-z0-9._~/-]*)?$`)
+var plainURL = lazyregexp.New(`^https?://[A-Za-z0-9.\-:\[\]]+(/[A-Za-z0-9._~/-]*)?$`)
 
 // serverURL gives the Server as Runners reach it: the public URL, else as the browser says.
 func (v *visit) serverURL() string {

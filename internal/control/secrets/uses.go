@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 	"legwork/internal/store"
 )
 
@@ -116,7 +116,7 @@ func usesOfRunbooks(tx *store.Tx, v *SecretView, takes func(Place) bool) error {
 	return err
 }
 
-var secretTemplate = regexp.MustCompile(`\$\{\s*secret\.([A-Za-z0-9._-]+)\s*\}`)
+var secretTemplate = lazyregexp.New(`\$\{\s*secret\.([A-Za-z0-9._-]+)\s*\}`)
 
 // namedIn says where a Runbook names a Secret.
 func namedIn(b catalog.RunbookSpec, name string) (places []string) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 
 	"legwork/internal/fault"
 	"legwork/internal/launcher"
+	"legwork/internal/lazyregexp"
 )
 
 // The pauses between two lines about a pull: they grow, so that a long one does not fill the log.
@@ -140,7 +140,7 @@ func (p *progress) take(m jsonstream.Message, now time.Time) string {
 }
 
 // denial is how engines and registries say that an image is missing, or not for this user: they do not tell which.
-var denial = regexp.MustCompile(`(?i)not found|manifest unknown|no such image|denied|unauthorized|authentication required|does not exist|name unknown|no matching manifest|invalid reference format`)
+var denial = lazyregexp.New(`(?i)not found|manifest unknown|no such image|denied|unauthorized|authentication required|does not exist|name unknown|no matching manifest|invalid reference format`)
 
 // noImage explains why an image cannot be had. What registries and networks do for a while is Retryable.
 func (e *engine) noImage(image string, err error) error {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // hasCode tells whether AWS answered with one of the codes.
@@ -111,7 +111,7 @@ func noCapacity(region, said string) *fault.Fault {
 		WithHint("it is tried again; subnets in several availability zones, or another size, find it sooner")
 }
 
-var notAuthorized = regexp.MustCompile(`not authorized to perform:? ([a-zA-Z0-9-]+:[a-zA-Z0-9]+)(?: on resource:? (\S+))?`)
+var notAuthorized = lazyregexp.New(`not authorized to perform:? ([a-zA-Z0-9-]+:[a-zA-Z0-9]+)(?: on resource:? (\S+))?`)
 
 // denied names what is missing as AWS does, and the statement that gives it.
 func denied(operation, said string) *fault.Fault {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +13,7 @@ import (
 
 	"legwork/internal/fault"
 	"legwork/internal/launcher"
+	"legwork/internal/lazyregexp"
 )
 
 // trust has the tasks of ECS be who a role is for.
@@ -112,7 +112,7 @@ type statement struct {
 	Resource string
 }
 
-var ecrImage = regexp.MustCompile(`^([0-9]{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)`)
+var ecrImage = lazyregexp.New(`^([0-9]{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)`)
 
 // executionDocument lets a role write into the one log group, and pull the one image where it lies in ECR. Other registries ask no role of AWS.
 func (s *session) executionDocument(role string) (string, error) {

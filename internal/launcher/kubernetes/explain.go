@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // explain makes a fault of what the client says of a call: its verb, API group and resource, and the name of the object where it has one.
@@ -53,7 +53,7 @@ func (c *cluster) explain(err error, verb, group, resource, name string) error {
 }
 
 // byRole is how RBAC says no. Quota and admission answer with the same status.
-var byRole = regexp.MustCompile(`cannot \w+ resource`)
+var byRole = lazyregexp.New(`cannot \w+ resource`)
 
 func (c *cluster) forbidden(err error, said, verb, group, resource string, f func(fault.Kind, string) *fault.Fault) error {
 	switch {
@@ -115,7 +115,7 @@ func clip(text string, most int) string {
 }
 
 // denial is how a node says that an image is missing, or not for it: what does not pass by itself.
-var denial = regexp.MustCompile(`(?i)not found|manifest unknown|denied|unauthorized|authentication required|does not exist|name unknown|no match for platform|couldn't parse image|InvalidImageName`)
+var denial = lazyregexp.New(`(?i)not found|manifest unknown|denied|unauthorized|authentication required|does not exist|name unknown|no match for platform|couldn't parse image|InvalidImageName`)
 
 func (c *cluster) noImage(image, said string) error {
 	return fault.New(fault.NotFound, "launcher_image", "a node of the cluster at %s cannot have the image %s: %s", c.address, image, said).

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-	"regexp"
 	"strings"
 
 	batch "k8s.io/api/batch/v1"
@@ -15,6 +14,7 @@ import (
 
 	"legwork/internal/fault"
 	"legwork/internal/launcher"
+	"legwork/internal/lazyregexp"
 	"legwork/internal/work"
 )
 
@@ -138,7 +138,7 @@ func (c *cluster) labels() map[string]string {
 	return labels
 }
 
-var notOfNames = regexp.MustCompile(`[^a-z0-9-]+`)
+var notOfNames = lazyregexp.New(`[^a-z0-9-]+`)
 
 // jobName gives the name of the Job of a Unit: its own where that may be the name of a Job, else one made of it, and another one for
 // another Unit.

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	osuser "os/user"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 
 	"legwork/internal/engine"
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 	"legwork/internal/process"
 	"legwork/internal/work"
 )
@@ -245,8 +245,8 @@ func awaitEnd(ctx context.Context, units []*unit, wait time.Duration) (over bool
 }
 
 var (
-	unitForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-	runnerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+	unitForm   = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	runnerForm = lazyregexp.New(`^[A-Za-z0-9-]{1,64}$`)
 )
 
 // fits refuses a task whose names would lead out of the folder of the launcher.
