@@ -46,4 +46,15 @@ var hostingDescriptions = map[string]string{
 	"ECSHosting.permissions_boundary": "ARN of a policy: the roles that are made may never do more than it says",
 	"ECSHosting.assign_public_ip":     "tasks get a public address: they need it to reach the Server from a subnet without a NAT gateway",
 	"ECSHosting.log_retention_days":   "days for which CloudWatch keeps the log; default 30",
+
+	"ECSHosting.log_kms_key":           "ARN of the KMS key of a log group that is made",
+	"ECSHosting.capacity_provider":     "such as FARGATE_SPOT; left out, launch type FARGATE",
+	"ECSHosting.platform_version":      "of Fargate; default LATEST",
+	"ECSHosting.architecture":          "amd64 (default) or arm64: the image has to be built for it",
+	"ECSHosting.ephemeral_storage_gib": "disk of a task, 21 to 200; default that of Fargate, 20",
+	"ECSHosting.registry_credentials":  "ARN of a secret with the username and password of a private registry other than ECR",
+	"ECSHosting.secrets":               "variables whose values ECS reads: ARNs of secrets of Secrets Manager or of SSM parameters",
+	"ECSHosting.tags":                  "of everything that is made, such as for cost allocation; up to 40",
+	"ECSHosting.execute_command":       "true: ECS Exec is enabled; needs task_role and writable",
+	"ECSHosting.writable":              "true: tasks may write to their whole file system, not only to /var/lib/legwork and /tmp",
 }

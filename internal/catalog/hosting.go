@@ -103,6 +103,22 @@ type ECSHosting struct {
 	PermissionsBoundary string `json:"permissions_boundary,omitempty"`
 	AssignPublicIP      bool   `json:"assign_public_ip,omitempty"`
 	LogRetention        int    `json:"log_retention_days,omitempty"` // default 30
+	LogKMSKey           string `json:"log_kms_key,omitempty"`        // ARN of the key that encrypts a log group that is made
+
+	CapacityProvider string `json:"capacity_provider,omitempty"`     // such as FARGATE_SPOT; empty: launch type FARGATE
+	PlatformVersion  string `json:"platform_version,omitempty"`      // default LATEST
+	Architecture     string `json:"architecture,omitempty"`          // amd64 (default) or arm64
+	EphemeralStorage int    `json:"ephemeral_storage_gib,omitempty"` // 21 to 200; default that of Fargate, 20
+
+	// RegistryCredentials is the ARN of a secret with username and password of a private registry other than ECR.
+	RegistryCredentials string `json:"registry_credentials,omitempty"`
+	// Secrets are variables of the processes whose values ECS reads: ARNs of secrets of Secrets Manager or of SSM parameters.
+	Secrets map[string]string `json:"secrets,omitempty"`
+	Tags    map[string]string `json:"tags,omitempty"` // of everything that is made, such as for cost allocation
+	// ExecuteCommand enables ECS Exec. It needs a task role with the rights of SSM messages, and a writable file system.
+	ExecuteCommand bool `json:"execute_command,omitempty"`
+	// Writable lets tasks write to their whole file system, not only to /var/lib/legwork and /tmp.
+	Writable bool `json:"writable,omitempty"`
 }
 
 // CloudIdentitySpec declares as whom a launcher works in a cloud. Without role and keys it works as its host.

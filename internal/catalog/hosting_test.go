@@ -164,6 +164,9 @@ func TestRulesOfHosting(t *testing.T) {
 	on := func(launcher catalog.LauncherKind, change func(*catalog.Hosting)) func(*catalog.RunnerSpec) {
 		return func(r *catalog.RunnerSpec) { r.Hosting.Launcher = launcher; change(r.Hosting) }
 	}
+	ecsTask := func(options catalog.ECSHosting) func(*catalog.RunnerSpec) {
+		return on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &options })
+	}
 	for want, change := range map[string]func(*catalog.RunnerSpec){
 		"hosting.launcher: is missing":                          on("", func(*catalog.Hosting) {}),
 		`hosting.launcher: "dokcer" is not known`:               on("dokcer", func(*catalog.Hosting) {}),
@@ -206,6 +209,17 @@ func TestRulesOfHosting(t *testing.T) {
 			h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{PermissionsBoundary: "arn:aws:iam::123456789012:role/x"}
 		}),
 		"hosting.ecs.task_role: ":               on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{TaskRole: "jobs"} }),
+		"hosting.ecs.log_kms_key: ":             ecsTask(catalog.ECSHosting{LogKMSKey: "alias/logs"}),
+		"hosting.ecs.capacity_provider: ":       ecsTask(catalog.ECSHosting{CapacityProvider: "a b"}),
+		"hosting.ecs.platform_version: ":        ecsTask(catalog.ECSHosting{PlatformVersion: "newest"}),
+		"hosting.ecs.architecture: ":            ecsTask(catalog.ECSHosting{Architecture: "mips"}),
+		"hosting.ecs.ephemeral_storage_gib: ":   ecsTask(catalog.ECSHosting{EphemeralStorage: 20}),
+		"hosting.ecs.registry_credentials: ":    ecsTask(catalog.ECSHosting{RegistryCredentials: "user:password"}),
+		"hosting.ecs.execute_command: ":         ecsTask(catalog.ECSHosting{ExecuteCommand: true}),
+		"hosting.ecs.secrets[A]: ":              ecsTask(catalog.ECSHosting{Secrets: map[string]string{"A": "value"}}),
+		"hosting.ecs.secrets[LEGWORK_X]: ":      ecsTask(catalog.ECSHosting{Secrets: map[string]string{"LEGWORK_X": "value"}}),
+		"hosting.ecs.tags[aws:x]: ":             ecsTask(catalog.ECSHosting{Tags: map[string]string{"aws:x": "1"}}),
+		"hosting.ecs.tags[legwork-owner]: ":     ecsTask(catalog.ECSHosting{Tags: map[string]string{"legwork-owner": "1"}}),
 		"hosting.ecs.log_retention_days: ":      on(catalog.LaunchECS, func(h *catalog.Hosting) { h.Region, h.ECS = "eu-west-1", &catalog.ECSHosting{LogRetention: 8} }),
 		"hosting.exec: is missing":              on(catalog.LaunchExec, func(*catalog.Hosting) {}),
 		"hosting.exec.run: is missing":          on(catalog.LaunchExec, func(h *catalog.Hosting) { h.Exec = &catalog.ScriptSpec{} }),

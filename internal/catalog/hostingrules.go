@@ -293,8 +293,73 @@ func (c *checker) ecsHosting(e ECSHosting) {
 	c.form("hosting.ecs.task_role", e.TaskRole, roleForm, "wants the ARN of a role")
 	c.form("hosting.ecs.execution_role", e.ExecutionRole, roleForm, "wants the ARN of a role")
 	c.form("hosting.ecs.permissions_boundary", e.PermissionsBoundary, policyForm, "wants the ARN of a policy")
+	c.ecsTask(e)
 	if !slices.Contains(logRetentions, e.LogRetention) {
 		c.add("hosting.ecs.log_retention_days", "wants a number of days that CloudWatch knows: 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, and more in its reference")
+	}
+}
+
+var (
+	kmsForm       = lazyregexp.New(`^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,64}$`)
+	providerForm  = lazyregexp.New(`^[A-Za-z0-9_-]{1,255}$`)
+	platformForm  = lazyregexp.New(`^(LATEST|[0-9]+\.[0-9]+\.[0-9]+)$`)
+	secretForm    = lazyregexp.New(`^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[\w/+=.@:-]{1,600}$`)
+	parameterForm = lazyregexp.New(`^arn:aws[a-z-]*:ssm:[a-z0-9-]+:[0-9]{12}:parameter/[\w/.-]{1,1000}$`)
+)
+
+// Limits of Fargate and of tags.
+const (
+	minEphemeralStorage = 21
+	maxEphemeralStorage = 200
+	maxECSTags          = 40
+)
+
+// ecsTask checks how a task is run.
+func (c *checker) ecsTask(e ECSHosting) {
+	c.form("hosting.ecs.log_kms_key", e.LogKMSKey, kmsForm, "wants the ARN of a key")
+	c.form("hosting.ecs.capacity_provider", e.CapacityProvider, providerForm, "wants a name such as FARGATE_SPOT")
+	c.form("hosting.ecs.platform_version", e.PlatformVersion, platformForm, "wants LATEST, or a version such as 1.4.0")
+	choice(c, "hosting.ecs.architecture", e.Architecture, []string{"amd64", "arm64"}, false)
+	if n := e.EphemeralStorage; n != 0 && (n < minEphemeralStorage || n > maxEphemeralStorage) {
+		c.add("hosting.ecs.ephemeral_storage_gib", "wants a whole number from %d to %d", minEphemeralStorage, maxEphemeralStorage)
+	}
+	c.form("hosting.ecs.registry_credentials", e.RegistryCredentials, secretForm, "wants the ARN of a secret")
+	if e.ExecuteCommand && (e.TaskRole == "" || !e.Writable) {
+		c.add("hosting.ecs.execute_command", "needs task_role, with the rights of ECS Exec, and writable")
+	}
+	c.ecsSecrets(e.Secrets)
+	c.ecsTags(e.Tags)
+}
+
+func (c *checker) ecsSecrets(secrets map[string]string) {
+	if !c.atMost("hosting.ecs.secrets", len(secrets), MaxHostingVariables, "variables") {
+		return
+	}
+	for _, name := range sortedKeys(secrets) {
+		at := "hosting.ecs.secrets[" + name + "]"
+		switch {
+		case !isEnvName(name):
+			c.add(at, "%s is not the name of an environment variable", brief(name))
+		case strings.HasPrefix(strings.ToUpper(name), reservedVariable):
+			c.add(at, "begins with %s, which are given by Legwork itself", reservedVariable)
+		case !secretForm.MatchString(secrets[name]) && !parameterForm.MatchString(secrets[name]):
+			c.add(at, "wants the ARN of a secret of Secrets Manager or of an SSM parameter")
+		}
+	}
+}
+
+func (c *checker) ecsTags(tags map[string]string) {
+	if !c.atMost("hosting.ecs.tags", len(tags), maxECSTags, "tags") {
+		return
+	}
+	for _, key := range sortedKeys(tags) {
+		at, lower := "hosting.ecs.tags["+key+"]", strings.ToLower(key)
+		switch {
+		case key == "" || len(key) > 128 || !printable(key) || len(tags[key]) > 256 || !printable(tags[key]):
+			c.add(at, "is not a tag of AWS: up to 128 characters, its value up to 256")
+		case strings.HasPrefix(lower, "aws:") || strings.HasPrefix(lower, "legwork-"):
+			c.add(at, "begins with aws: or legwork-, which are reserved")
+		}
 	}
 }
 

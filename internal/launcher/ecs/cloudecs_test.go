@@ -156,7 +156,12 @@ func (d *definitionRow) json() map[string]any {
 	doc["taskDefinitionArn"], doc["revision"], doc["status"] = d.arn(), d.revision, d.status
 	for _, one := range doc["containerDefinitions"].([]any) { // as ECS fills in
 		def := one.(map[string]any)
-		def["cpu"], def["portMappings"], def["mountPoints"], def["volumesFrom"] = 0, []any{}, []any{}, []any{}
+		for _, list := range []string{"portMappings", "mountPoints", "volumesFrom"} {
+			if def[list] == nil {
+				def[list] = []any{}
+			}
+		}
+		def["cpu"] = 0
 	}
 	return doc
 }

@@ -68,7 +68,8 @@ func (s *session) ensureCluster(ctx context.Context) error {
 	case s.options.Cluster == "" && found != nil && !s.ours(tagsOf(found.Tags)):
 		return foreign("cluster", name)
 	case found == nil:
-		made, err := s.ecs.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: &name, Tags: s.ecsTags()})
+		made, err := s.ecs.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: &name, Tags: s.ecsTags(),
+			CapacityProviders: []string{"FARGATE", "FARGATE_SPOT"}})
 		if err != nil {
 			return s.explain(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,20 +31,54 @@ func (s *session) definition(execution, role string) *ecs.RegisterTaskDefinition
 		Family: aws.String(s.base()), NetworkMode: types.NetworkModeAwsvpc, RequiresCompatibilities: []types.Compatibility{types.CompatibilityFargate},
 		Cpu: aws.String(strconv.Itoa(milli * 1024 / 1000)), Memory: aws.String(strconv.Itoa(mib)),
 		ExecutionRoleArn: &execution, TaskRoleArn: &role,
-		RuntimePlatform: &types.RuntimePlatform{CpuArchitecture: types.CPUArchitectureX8664, OperatingSystemFamily: types.OSFamilyLinux},
+		RuntimePlatform: &types.RuntimePlatform{CpuArchitecture: s.architecture(), OperatingSystemFamily: types.OSFamilyLinux},
 		ContainerDefinitions: []types.ContainerDefinition{{
 			Name: aws.String(container), Image: aws.String(launcher.Image(s.task, s.host)), Essential: aws.Bool(true), User: aws.String(user),
 			Command: []string{"runner", "start"}, StopTimeout: aws.Int32(stopTimeout),
-			LinuxParameters: &types.LinuxParameters{InitProcessEnabled: aws.Bool(true)},
+			Secrets: s.secrets(),
 			LogConfiguration: &types.LogConfiguration{LogDriver: types.LogDriverAwslogs, Options: map[string]string{
 				"awslogs-group": s.logGroup(), "awslogs-region": s.region, "awslogs-stream-prefix": container,
 			}},
 		}},
 	}
+	one := &in.ContainerDefinitions[0]
+	if s.options.RegistryCredentials != "" {
+		one.RepositoryCredentials = &types.RepositoryCredentials{CredentialsParameter: &s.options.RegistryCredentials}
+	}
+	if s.options.EphemeralStorage > 0 {
+		in.EphemeralStorage = &types.EphemeralStorage{SizeInGiB: int32(s.options.EphemeralStorage)}
+	}
+	if !s.options.Writable {
+		one.ReadonlyRootFilesystem = aws.Bool(true)
+		for _, v := range writableFolders {
+			in.Volumes = append(in.Volumes, types.Volume{Name: aws.String(v.name)})
+			one.MountPoints = append(one.MountPoints, types.MountPoint{SourceVolume: aws.String(v.name), ContainerPath: aws.String(v.path)})
+		}
+	}
 	made, _ := json.Marshal(in) // of texts and numbers alone; its tags and this label are not part of it
 	in.ContainerDefinitions[0].DockerLabels = map[string]string{madeOf: digest(string(made))[:32]}
 	in.Tags = s.ecsTags()
 	return in
+}
+
+// writableFolders are the folders that a task can write to. The image declares them as volumes, so that their owners and
+// modes are those of the image.
+var writableFolders = []struct{ name, path string }{{"work", "/var/lib/legwork"}, {"tmp", "/tmp"}}
+
+func (s *session) architecture() types.CPUArchitecture {
+	if s.options.Architecture == "arm64" {
+		return types.CPUArchitectureArm64
+	}
+	return types.CPUArchitectureX8664
+}
+
+// secrets are the variables whose values ECS reads from Secrets Manager or SSM, sorted.
+func (s *session) secrets() []types.Secret {
+	var all []types.Secret
+	for _, name := range slices.Sorted(maps.Keys(s.options.Secrets)) {
+		all = append(all, types.Secret{Name: aws.String(name), ValueFrom: aws.String(s.options.Secrets[name])})
+	}
+	return all
 }
 
 // ensureDefinition gives the newest revision, and makes a new one only when something changed.

@@ -296,3 +296,80 @@ func TestTooMuchEnvironment(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestOptionsOfATask checks that the options of a record reach the task definition and the call.
+func TestOptionsOfATask(t *testing.T) {
+	c := newCloud(t)
+	b := c.bench()
+	task := b.Task("owner-a", "cloud", "cloud-00000001")
+	secret := "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf"
+	parameter := "arn:aws:ssm:eu-central-1:123456789012:parameter/legwork/key"
+	options := task.Hosting.Filled()
+	options.ECS.CapacityProvider, options.ECS.PlatformVersion = "FARGATE_SPOT", "1.4.0"
+	options.ECS.Architecture, options.ECS.EphemeralStorage = "arm64", 50
+	options.ECS.RegistryCredentials = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:hub-AbCdEf"
+	options.ECS.Secrets = map[string]string{"DB": secret + ":password::", "KEY": parameter}
+	options.ECS.Tags = map[string]string{"cost-center": "42"}
+	task.Hosting = &options
+	ensure(t, b, task)
+	definition, _ := json.Marshal(c.definitions[0].doc)
+	for _, want := range []string{`"cpuArchitecture":"ARM64"`, `"sizeInGiB":50`, `"credentialsParameter":"` + options.ECS.RegistryCredentials,
+		`"valueFrom":"` + parameter, `"readonlyRootFilesystem":true`, `"containerPath":"/tmp"`} {
+		if !strings.Contains(string(definition), want) {
+			t.Errorf("definition: got %s, want %s in it", definition, want)
+		}
+	}
+	if strings.Contains(string(definition), "initProcessEnabled") {
+		t.Errorf("definition: got %s, want no second init", definition)
+	}
+	asked := c.tasks[0].asked
+	for _, want := range []string{`"capacityProvider":"FARGATE_SPOT"`, `"platformVersion":"1.4.0"`} {
+		if !strings.Contains(asked, want) {
+			t.Errorf("call: got %s, want %s in it", asked, want)
+		}
+	}
+	if strings.Contains(asked, "launchType") {
+		t.Errorf("call: got %s, want no launch type with a capacity provider", asked)
+	}
+	if got := c.clusters[c.definitions[0].family].tags["cost-center"]; got != "42" {
+		t.Errorf("tag of the cluster: got %q, want 42", got)
+	}
+	s := &session{task: task}
+	policy := c.roles[s.executionRole()].inline[executionPolicy]
+	for _, want := range []string{`"Resource":"` + secret + `"`, `"ssm:GetParameters"],"Resource":"` + parameter} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("execution role: got %s, want %s in it", policy, want)
+		}
+	}
+	remove(t, b, task)
+}
+
+// TestImagesOfECR knows each of the names of ECR.
+func TestImagesOfECR(t *testing.T) {
+	for image, want := range map[string]bool{
+		"111122223333.dkr.ecr.us-east-1.amazonaws.com/team/legwork:1":      true,
+		"111122223333.dkr.ecr-fips.us-east-1.amazonaws.com/team/legwork:1": true,
+		"111122223333.dkr-ecr.us-east-1.on.aws/team/legwork:1":             true,
+		"111122223333.dkr-ecr-fips.us-east-1.on.aws/team/legwork:1":        true,
+		"111122223333.dkr.ecr.cn-north-1.amazonaws.com.cn/team/legwork:1":  true,
+		"registry.example.com/team/legwork:1":                              false,
+		"evil.example.com/111122223333.dkr.ecr.us-east-1.amazonaws.com/x":  false,
+	} {
+		if got := ecrImage.MatchString(image); got != want {
+			t.Errorf("%s: got %v, want %v", image, got, want)
+		}
+	}
+}
+
+// TestRightsInANamedCluster asks for the rights in the cluster where tasks are run.
+func TestRightsInANamedCluster(t *testing.T) {
+	b := newCloud(t).bench()
+	s := &session{task: b.Task("owner-a", "cloud"), region: region}
+	s.options.Cluster = arnOf("ecs", "cluster/prod")
+	text := fmt.Sprint(s.rights("aws", account))
+	for _, want := range []string{arnOf("ecs", "task/prod/0"), "[ecs:DescribeClusters] " + arnOf("ecs", "cluster/prod"), arnOf("ec2", "vpc/*")} {
+		if !strings.Contains(text, want) {
+			t.Errorf("rights: got %s, want %s among them", text, want)
+		}
+	}
+}

@@ -207,7 +207,7 @@ func wholeLife(t *testing.T, c *cloud, options catalog.ECSHosting) {
 	b := c.bench()
 	b.Hosting.ECS = &options
 	task := b.Task("owner-a", "cloud", "cloud-00000001", "cloud-00000002")
-	if said, err := b.Open(t).Describe(t.Context(), task); err != nil || !strings.Contains(strings.Join(said, "\n"), "may do everything that is needed") {
+	if said, err := b.Open(t).Describe(t.Context(), task); err != nil || !strings.Contains(strings.Join(said, "\n"), "its own policies allow everything that is needed") {
 		t.Fatalf("describe: %q %v %s", said, err, fault.Of(err).Hint)
 	}
 	ensure(t, b, task)
@@ -268,7 +268,10 @@ func TestNoRoleWithoutABoundary(t *testing.T) {
 func TestTheBoundaryIsEnough(t *testing.T) {
 	c := newCloud(t)
 	b := c.bench()
-	b.Hosting.ECS = &catalog.ECSHosting{PermissionsBoundary: boundary}
+	b.Hosting.ECS = &catalog.ECSHosting{PermissionsBoundary: boundary, Secrets: map[string]string{
+		"DB":  "arn:aws:secretsmanager:eu-central-1:123456789012:secret:db-AbCdEf",
+		"KEY": "arn:aws:ssm:eu-central-1:123456789012:parameter/legwork/key",
+	}}
 	b.Hosting.Image = "111122223333.dkr.ecr.us-east-1.amazonaws.com/team/legwork:{version}"
 	task := b.Task("owner-a", "cloud")
 	ensure(t, b, task)

@@ -51,7 +51,11 @@ func (s *session) ensureLogGroup(ctx context.Context) error {
 	}
 	name, days := s.logGroup(), int32(s.options.LogRetention)
 	if found == nil {
-		_, err := s.logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: s.tags})
+		in := &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: s.tags}
+		if s.options.LogKMSKey != "" {
+			in.KmsKeyId = &s.options.LogKMSKey
+		}
+		_, err := s.logs.CreateLogGroup(ctx, in)
 		if err != nil && !hasCode(err, "ResourceAlreadyExistsException") {
 			return s.explain(err)
 		}

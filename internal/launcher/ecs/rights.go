@@ -31,16 +31,19 @@ func (s *session) rights(partition, account string) []right {
 	all := []right{
 		{[]string{"ecs:RegisterTaskDefinition", "ecs:DeregisterTaskDefinition", "ecs:DescribeTaskDefinition", "ecs:ListTaskDefinitions", "ecs:ListTasks"}, "*"},
 		{[]string{"ecs:RunTask", "ecs:DeleteTaskDefinitions", "ecs:TagResource"}, of("ecs", "task-definition/"+s.base()+":1")},
-		{[]string{"ecs:StopTask", "ecs:DescribeTasks", "ecs:TagResource"}, of("ecs", "task/"+s.base()+"/0")},
+		{[]string{"ecs:StopTask", "ecs:DescribeTasks", "ecs:TagResource"}, of("ecs", "task/"+nameOfCluster(s.cluster())+"/0")},
 		{[]string{"logs:DescribeLogGroups"}, "*"},
 		{[]string{"logs:CreateLogGroup", "logs:PutRetentionPolicy", "logs:DeleteLogGroup", "logs:TagResource", "logs:ListTagsForResource"}, of("logs", "log-group:"+s.logGroup())},
 		{[]string{"ec2:DescribeVpcs", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups"}, "*"},
 	}
 	if s.options.Cluster == "" {
 		all = append(all, right{[]string{"ecs:CreateCluster"}, "*"}, right{[]string{"ecs:DescribeClusters", "ecs:DeleteCluster", "ecs:TagResource"}, of("ecs", "cluster/"+s.base())})
+	} else {
+		all = append(all, right{[]string{"ecs:DescribeClusters"}, of("ecs", "cluster/"+nameOfCluster(s.options.Cluster))})
 	}
 	if len(s.options.SecurityGroups) == 0 {
-		all = append(all, right{[]string{"ec2:CreateSecurityGroup", "ec2:DeleteSecurityGroup", "ec2:CreateTags"}, of("ec2", "security-group/*")})
+		all = append(all, right{[]string{"ec2:CreateSecurityGroup", "ec2:DeleteSecurityGroup", "ec2:CreateTags"}, of("ec2", "security-group/*")},
+			right{[]string{"ec2:CreateSecurityGroup"}, of("ec2", "vpc/*")})
 	}
 	role := []string{"iam:GetRole", "iam:CreateRole", "iam:TagRole", "iam:DeleteRole", "iam:ListRolePolicies", "iam:ListAttachedRolePolicies", "iam:PassRole"}
 	if s.options.TaskRole == "" {
@@ -55,6 +58,9 @@ func (s *session) rights(partition, account string) []right {
 	}
 	return all
 }
+
+// nameOfCluster returns the name of a cluster, which may be given as an ARN.
+func nameOfCluster(cluster string) string { return cluster[strings.LastIndexByte(cluster, '/')+1:] }
 
 // circumstances are what the conditions of deploy/aws/launcher-policy.json ask for, as they are when the calls are made.
 func (s *session) circumstances() []types.ContextEntry {
@@ -96,7 +102,7 @@ func (s *session) mayAll(ctx context.Context, caller arn.ARN) (said string, err 
 		}
 	}
 	if len(missing) == 0 {
-		return "may do everything that is needed", nil
+		return "its own policies allow everything that is needed; those of the organization (SCP), of a session and of VPC endpoints are not checked", nil
 	}
 	return "", lacks(source, missing)
 }

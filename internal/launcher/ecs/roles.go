@@ -112,7 +112,9 @@ type statement struct {
 	Resource string
 }
 
-var ecrImage = lazyregexp.New(`^([0-9]{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)`)
+// ecrImage is an image in ECR by any of its names: the usual one, that of FIPS, and the dual-stack ones.
+var ecrImage = lazyregexp.New(`^([0-9]{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.` +
+	`(?:amazonaws\.com(?:\.cn)?|on\.aws|on\.amazonwebservices\.com\.cn)/([^:@]+)`)
 
 // executionDocument lets a role write into the one log group, and pull the one image where it lies in ECR. Other registries ask no role of AWS.
 func (s *session) executionDocument(role string) (string, error) {
@@ -127,13 +129,40 @@ func (s *session) executionDocument(role string) (string, error) {
 	if m := ecrImage.FindStringSubmatch(launcher.Image(s.task, s.host)); m != nil {
 		statements = append(statements,
 			statement{"Allow", []string{"ecr:GetAuthorizationToken"}, "*"},
-			statement{"Allow", []string{"ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"}, resource("ecr", m[2], m[1], "repository/"+m[3])})
+			statement{"Allow", []string{"ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:BatchImportUpstreamImage",
+				"ecr:CreateRepository", "ecr:GetDownloadUrlForLayer"}, resource("ecr", m[2], m[1], "repository/"+m[3])})
 	}
+	statements = append(statements, s.secretStatements()...)
 	document, err := json.Marshal(struct {
 		Version   string
 		Statement []statement
 	}{"2012-10-17", statements})
 	return string(document), err
+}
+
+// secretStatements let the execution role read the secrets that the definition names, and nothing else.
+func (s *session) secretStatements() []statement {
+	var all []statement
+	add := func(ref string) {
+		of, err := arn.Parse(ref)
+		if err != nil {
+			return
+		}
+		if of.Service == "ssm" {
+			all = append(all, statement{"Allow", []string{"ssm:GetParameters"}, ref})
+			return
+		}
+		parts := strings.SplitN(of.Resource, ":", 3) // secret:NAME, and the key, stage and version that ECS takes from it
+		of.Resource = strings.Join(parts[:min(len(parts), 2)], ":")
+		all = append(all, statement{"Allow", []string{"secretsmanager:GetSecretValue"}, of.String()})
+	}
+	if s.options.RegistryCredentials != "" {
+		add(s.options.RegistryCredentials)
+	}
+	for _, one := range s.secrets() {
+		add(text(one.ValueFrom))
+	}
+	return all
 }
 
 // sameJSON tells whether two texts say the same.

@@ -30,6 +30,9 @@ func (f *fargate) open(ctx context.Context, task *work.RunnerTask) (*session, er
 	if s.hosting.ECS != nil {
 		s.options = *s.hosting.ECS
 	}
+	for key, value := range s.options.Tags {
+		s.tags[key] = value
+	}
 	cfg, err := f.configure(ctx, s.hosting.Region, task.Identity)
 	if err != nil {
 		return nil, err

@@ -176,12 +176,21 @@ func (s *session) run(ctx context.Context, unit work.Unit, definition string, ne
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.ecs.RunTask(ctx, &ecs.RunTaskInput{
+	in := &ecs.RunTaskInput{
 		Cluster: aws.String(s.cluster()), TaskDefinition: &definition, LaunchType: types.LaunchTypeFargate, Count: aws.Int32(1),
 		NetworkConfiguration: network, Overrides: &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{override}},
 		ClientToken: aws.String(digest(s.task.Owner, s.task.RunnerID, unit.Name)), StartedBy: aws.String("legwork-" + digest(s.task.Owner, s.task.RunnerID)[:16]),
 		PropagateTags: types.PropagateTagsTaskDefinition, Tags: []types.Tag{{Key: aws.String(launcher.TagUnit), Value: &unit.Name}},
-	})
+		EnableExecuteCommand: s.options.ExecuteCommand,
+	}
+	if s.options.PlatformVersion != "" {
+		in.PlatformVersion = &s.options.PlatformVersion
+	}
+	if s.options.CapacityProvider != "" { // instead of a launch type
+		in.LaunchType = ""
+		in.CapacityProviderStrategy = []types.CapacityProviderStrategyItem{{CapacityProvider: &s.options.CapacityProvider, Weight: 1}}
+	}
+	out, err := s.ecs.RunTask(ctx, in)
 	var already *types.ConflictException
 	if errors.As(err, &already) && len(already.ResourceIds) > 0 {
 		return s.known(ctx, already, unit.Name)
