@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	tea "charm.land/bubbletea/v2"
 	"charm.land/huh/v2"
 
 	"legwork/internal/fault"
@@ -85,7 +86,43 @@ func (q question) field() huh.Field {
 	if q.secret {
 		input = input.EchoMode(huh.EchoModePassword)
 	}
-	return input
+	return &answerField{Field: input}
+}
+
+// answerField lets a person go back from a field whose text is not valid: a form of huh keeps who does that in the field,
+// without its focus. The text is checked again on the way forward.
+type answerField struct {
+	huh.Field
+	left bool
+}
+
+// Update passes a message to the field.
+func (f *answerField) Update(msg tea.Msg) (huh.Model, tea.Cmd) {
+	model, cmd := f.Field.Update(msg)
+	if field, ok := model.(huh.Field); ok {
+		f.Field = field
+	}
+	return f, cmd
+}
+
+// Focus gives the field the keys.
+func (f *answerField) Focus() tea.Cmd {
+	f.left = false
+	return f.Field.Focus()
+}
+
+// Blur takes the keys from the field.
+func (f *answerField) Blur() tea.Cmd {
+	f.left = true
+	return f.Field.Blur()
+}
+
+// Error returns what is wrong with the text while the field has the keys.
+func (f *answerField) Error() error {
+	if f.left {
+		return nil
+	}
+	return f.Field.Error()
 }
 
 // line asks one question on one line. Nothing, or the end of what there is to read, is the default; what is wrong ends the

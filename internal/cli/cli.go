@@ -243,7 +243,7 @@ func exitStatus(err error) int {
 	if errors.As(err, &status) {
 		return int(status)
 	}
-	if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && !isFault(err) {
+	if wasInterrupted(err) {
 		return 130
 	}
 	if fault.Of(err).Code == errDrainLate.Code {
@@ -269,7 +269,7 @@ func (a *app) report(err error) {
 	if err == nil || errors.As(err, &said) || errors.As(err, &status) {
 		return
 	}
-	if errors.Is(err, context.Canceled) && !isFault(err) {
+	if wasInterrupted(err) {
 		fmt.Fprintln(a.Err, "interrupted")
 		return
 	}
@@ -322,6 +322,11 @@ var generalHints = map[fault.Kind]string{
 
 // errInterrupted is a command that the user ended.
 var errInterrupted = errors.New("interrupted")
+
+// wasInterrupted reports whether the user ended the command.
+func wasInterrupted(err error) bool {
+	return errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && !isFault(err)
+}
 
 // taskStatus is the exit status of one of Programs.Tasks, which said itself what there is to say.
 type taskStatus int
