@@ -381,7 +381,11 @@ func (c *Control) queueRun(ctx context.Context, actor catalog.Actor, d *runDraft
 		stored := d.job
 		stored.Steps = slices.Clone(d.job.Steps)
 		job = &stored
-		others, err := c.makeRoom(tx, job, d.run.Policy)
+		var others []moved
+		err = tx.Consequence(func() (err error) {
+			others, err = c.makeRoom(tx, job, d.run.Policy)
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -378,7 +378,12 @@ func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
 	if old, err = tx.JobForUpdate(old.OrganizationID, old.ID); err != nil {
 		return nil, err
 	}
-	m, changed, err := c.move(tx, old, work.Replaced{ByNumber: job.Number})
+	var m moved
+	var changed bool
+	err = tx.Consequence(func() (err error) {
+		m, changed, err = c.move(tx, old, work.Replaced{ByNumber: job.Number})
+		return err
+	})
 	if movedOn(err) { // claimed in this moment
 		return moves, nil
 	}

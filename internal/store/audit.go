@@ -25,6 +25,34 @@ func (tx *Tx) Sign(actor catalog.Actor, action string) {
 	tx.author = author{action, actor.ID, actor.Name, actor.Address}
 }
 
+// Consequence runs what follows from an action rather than being it: its events are no entries of the audit.
+func (tx *Tx) Consequence(run func() error) error {
+	signed := tx.author
+	tx.author = author{}
+	defer func() { tx.author = signed }()
+	return run()
+}
+
+// signature is an action on a subject.
+type signature struct{ action, org, subject string }
+
+// authorOf returns who an event is by. Of several events about one subject only the first is an entry of the audit: one
+// action is one entry.
+func (tx *Tx) authorOf(e Event) author {
+	if tx.author.action == "" || e.Subject == "" {
+		return tx.author
+	}
+	entry := signature{tx.author.action, e.OrganizationID, e.Subject}
+	if tx.entries[entry] {
+		return author{}
+	}
+	if tx.entries == nil {
+		tx.entries = map[signature]bool{}
+	}
+	tx.entries[entry] = true
+	return tx.author
+}
+
 // AuditFilter narrows a listing of the audit. Zero fields let everything through.
 type AuditFilter struct {
 	Actor    string    // name or id

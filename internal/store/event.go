@@ -28,7 +28,7 @@ func (tx *Tx) AppendEvent(e Event) error {
 	if at.IsZero() {
 		at = tx.now
 	}
-	a := tx.author
+	a := tx.authorOf(e)
 	_, err := tx.exec(`INSERT INTO events (id, org, at, kind, subject, data, action, actor_id, actor, address)
 		VALUES (`+tx.d.eventID+`, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		tx.events, e.OrganizationID, micros(at), e.Kind, e.Subject, string(e.Data), a.action, a.id, a.name, a.address)

@@ -16,15 +16,16 @@ import (
 
 // Tx is one transaction. It ends with the function it was given to and belongs to one goroutine.
 type Tx struct {
-	ctx    context.Context
-	q      querier
-	d      *dialect
-	now    time.Time
-	writes bool
-	events int64 // appended so far
-	author author
-	again  bool  // the database wants the transaction to be run anew
-	broken error // the database gave the transaction up: what follows would run outside of it
+	ctx     context.Context
+	q       querier
+	d       *dialect
+	now     time.Time
+	writes  bool
+	events  int64 // appended so far
+	author  author
+	entries map[signature]bool // of the audit
+	again   bool               // the database wants the transaction to be run anew
+	broken  error              // the database gave the transaction up: what follows would run outside of it
 }
 
 // querier runs statements: a *sql.Tx, or a session of SQLite.
