@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os/exec"
 	"slices"
 	"strings"
@@ -56,10 +57,20 @@ func openBrowser(t *testing.T, s *harness.Server) *browser {
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox,
 		chromedp.WindowSize(1360, 900), chromedp.UserDataDir(t.TempDir()), chromedp.Env("HOME="+t.TempDir()))
 	allocated, endAll := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, end := chromedp.NewContext(allocated)
+	ctx, end := chromedp.NewContext(allocated, chromedp.WithErrorf(browserErrorf))
 	limited, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(func() { cancel(); end(); endAll() })
 	return &browser{t: t, ctx: limited, url: s.URL}
+}
+
+// browserErrorf logs what chromedp reports. It leaves out an event of newer browsers that chromedp does not know, and that
+// nothing here needs.
+func browserErrorf(format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if message == "unhandled node event *dom.EventTopLayerElementsUpdated" {
+		return
+	}
+	log.Printf("chromedp: %s", message)
 }
 
 func (b *browser) do(actions ...chromedp.Action) {
