@@ -243,8 +243,24 @@ func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
 	if f := job.Failure; f != nil {
 		t.add("failure", f.Message)
 		add("hint", f.Hint)
+		addExcerpt(f.Excerpt, add)
 	}
 	return t
+}
+
+// addExcerpt shows the lines of the log that explain a failure, and where they are in it.
+func addExcerpt(x *work.Excerpt, add func(name, value string)) {
+	if x == nil {
+		return
+	}
+	for _, line := range x.Lines {
+		add("log", "| "+clean(line))
+	}
+	place := fmt.Sprintf("attempt %d, step %d, line %d", x.Attempt, x.Step+1, x.Seq)
+	if x.Shard > 0 {
+		place = fmt.Sprintf("part %d, %s", x.Shard, place)
+	}
+	add("log position", place)
 }
 
 // addInterruption shows since when a job is interrupted, how long that may last, and what to do.

@@ -203,7 +203,7 @@ type JobEvent struct {
 // note writes a transition into the outbox, as "job." and the Job's status.
 func (c *Control) note(tx *store.Tx, job *work.Job, event work.Event) error {
 	e := JobEvent{Number: job.Number, ModuleID: job.ModuleID, Module: job.Module, Action: job.Action, Status: job.Status,
-		Attempt: job.Attempt, Wait: job.Wait, Notice: job.Notice, Failure: job.Failure,
+		Attempt: job.Attempt, Wait: job.Wait, Notice: job.Notice, Failure: job.Failure.WithoutExcerpt(),
 		Kind: job.Kind, Part: job.Part, Runbook: job.Runbook}
 	if len(job.Steps) > 0 {
 		s := job.Steps[min(eventStep(job, event), len(job.Steps)-1)]

@@ -48,6 +48,7 @@ type Exit struct {
 	Signal  string // "SIGKILL", ... when it died by one
 	Reason  string // process's word: exited, signaled, timeout, stalled, canceled, killed, start_failed, lost
 	Message string
+	Excerpt *work.Excerpt // of the log, when the command failed; nil when it printed nothing
 }
 
 // Engine drives one family of programs.

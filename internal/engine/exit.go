@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"legwork/internal/work"
 )
@@ -44,6 +45,7 @@ var failures = map[work.StepKind]work.Failure{
 func Failed(step work.StepKind, exit Exit) work.StepResult {
 	result := work.StepResult{Status: work.StepFailed, ExitCode: exit.Code}
 	failure := byReason(step, exit)
+	failure.Excerpt = exit.Excerpt
 	if exit.Reason == ReasonCanceled || exit.Reason == ReasonKilled {
 		result.Status = work.StepCanceled
 	}
@@ -71,8 +73,22 @@ func byReason(step work.StepKind, exit Exit) work.Failure {
 	if failure.Code == "" {
 		failure = work.Failure{Code: "step_failed", Message: fmt.Sprintf("%s failed", step)}
 	}
-	failure.Message += fmt.Sprintf(" (exit status %d)", exit.Code)
-	failure.Hint = "read the log of the Step; the last lines before its end name the cause"
+	return explain(failure, exit)
+}
+
+// explain adds to the failure of a command why it failed, as far as its log tells.
+func explain(failure work.Failure, exit Exit) work.Failure {
+	switch x := exit.Excerpt; {
+	case x == nil:
+		failure.Message += fmt.Sprintf(" (exit status %d)", exit.Code)
+		failure.Hint = "read the log of the step"
+	case x.Summary == "":
+		failure.Message += fmt.Sprintf(" (exit status %d)", exit.Code)
+	case x.Location == "":
+		failure.Message += ": " + x.Summary
+	default:
+		failure.Message += fmt.Sprintf(": %s (%s)", strings.TrimSuffix(x.Summary, "."), x.Location)
+	}
 	return failure
 }
 

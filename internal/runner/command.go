@@ -171,7 +171,7 @@ func hookResult(kind work.StepKind, phase catalog.HookPhase, exit engine.Exit) *
 	what := fmt.Sprintf("the Hook %s %s", phase, kind)
 	if exit.Reason == engine.ReasonExited {
 		result.Failure = &work.Failure{Code: "hook_failed", Message: fmt.Sprintf("%s failed (exit status %d)", what, exit.Code),
-			Hint: "read the log of the Step; the last lines before its end name the cause"}
+			Hint: result.Failure.Hint, Excerpt: exit.Excerpt}
 	} else {
 		result.Failure.Message = what + ": " + result.Failure.Message
 	}
@@ -231,9 +231,14 @@ func (r *Runner) command(ctx context.Context, st *step, name string, c engine.Co
 		spec.Timeout = max(time.Until(st.started.Add(w.Spec.StepTimeout)), time.Millisecond)
 	}
 	for losses := 0; ; losses++ {
-		exit, err := r.startAndWait(ctx, st, name, spec)
+		started := time.Now()
+		ended, err := r.startAndWait(ctx, st, name, spec)
 		if code := fault.Code(err); code != keeperNotKept && code != keeperOrphaned {
-			return normal(exit, c), err
+			exit := normal(ended, c)
+			if err == nil && !c.Well(exit) {
+				exit.Excerpt = r.excerpt(st, excerptFilter{program: programOf(name, w.Spec), since: started})
+			}
+			return exit, err
 		}
 		if err := r.lost(st, name, spec, losses); err != nil {
 			return engine.Exit{}, err

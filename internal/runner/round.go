@@ -257,6 +257,9 @@ func (r *Runner) roundResult(st *step, exit engine.Exit) (work.StepResult, error
 		}
 		return engine.Failed(work.StepKind(wordOf(st.kind)), exit), nil
 	}
+	if round.Failed || len(round.Bad) > 0 {
+		round.Excerpt = r.roundExcerpt(st, &round)
+	}
 	result := work.StepResult{Status: work.StepSucceeded, Round: &round}
 	r.mu.Lock()
 	canceled := st.job.cancel != ""

@@ -118,6 +118,33 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestFailureQuotesTheLog quotes the lines that a script printed last, masked like the log, and where they are in it. What
+// a hook before it printed is not its cause.
+func TestFailureQuotesTheLog(t *testing.T) {
+	s := newServer(t)
+	start(t, testConfig(t, s))
+	spec := scriptSpec("echo one; echo boom: cannot reach db as $token >&2; exit 42", false)
+	spec.Hooks = []catalog.Hook{{Task: "run", Phase: catalog.Before, Script: "echo said by the hook"}}
+	spec.Inputs = []work.InputValue{{Name: "token", Kind: catalog.Env, Value: []byte(`"hunter2-hunter2"`), Sensitive: true}}
+	job := ref("job-1", 1)
+	s.begin(job, spec, 1)
+	got := s.result(job, 1)
+	if got.Failure == nil || got.Failure.Excerpt == nil {
+		t.Fatalf("got %+v, want a failure with an excerpt", got.Failure)
+	}
+	x := got.Failure.Excerpt
+	if x.Attempt != 1 || x.Step != 1 || x.Seq != 2 || x.Summary != "" {
+		t.Errorf("got %+v, want the second record of attempt 1 and step 1", x)
+	}
+	text := strings.Join(x.Lines, "\n")
+	if !strings.HasPrefix(text, "one\nboom: cannot reach db as ") || strings.Contains(text, "hunter2") {
+		t.Errorf("got the lines %q", text)
+	}
+	if want := "the script failed (exit status 42)"; got.Failure.Message != want {
+		t.Errorf("got %q, want %q", got.Failure.Message, want)
+	}
+}
+
 // TestStepTimeout: the timeout is each Step's own. It is given after the fetch, which may take its time here.
 func TestStepTimeout(t *testing.T) {
 	s := newServer(t)

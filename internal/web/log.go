@@ -30,6 +30,7 @@ const (
 func (w *Web) addLog() {
 	w.pages.HandleFunc("GET "+jobPattern+"/log", w.ofJob(w.logRows))
 	w.pages.HandleFunc("GET "+jobPattern+"/log/search", w.ofJob(w.logSearch))
+	w.pages.HandleFunc("GET "+jobPattern+"/log/at", w.ofJob(w.logLineAt))
 	w.pages.HandleFunc("GET "+jobPattern+"/log.txt", w.ofJob(w.rawLog))
 }
 

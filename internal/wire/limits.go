@@ -204,7 +204,12 @@ func checkResult(r *work.StepResult) error {
 	}
 	if f := r.Failure; f != nil {
 		if err := errors.Join(short("code", f.Code, maxName), short("message", f.Message, maxText),
-			short("hint", f.Hint, maxText)); err != nil {
+			short("hint", f.Hint, maxText), checkExcerpt(f.Excerpt)); err != nil {
+			return err
+		}
+	}
+	if r.Round != nil {
+		if err := checkExcerpt(r.Round.Excerpt); err != nil {
 			return err
 		}
 	}
@@ -218,6 +223,29 @@ func checkResult(r *work.StepResult) error {
 	}
 	return short("commit", r.Commit, maxName)
 }
+
+// checkExcerpt refuses an excerpt that is longer than any instance makes one.
+func checkExcerpt(x *work.Excerpt) error {
+	if x == nil {
+		return nil
+	}
+	if len(x.Lines) > maxExcerptLines || x.Attempt < 0 || x.Attempt > maxAttempt || x.Shard < 0 || x.Shard > maxRecords {
+		return errors.New("the excerpt of the log is malformed")
+	}
+	texts := append([]string{x.Summary, x.Location}, x.Lines...)
+	for _, text := range texts {
+		if err := short("line of an excerpt", text, maxExcerptText); err != nil {
+			return err
+		}
+	}
+	return checkStep(x.Step)
+}
+
+// The bounds of an excerpt of a log.
+const (
+	maxExcerptLines = 20
+	maxExcerptText  = 2 << 10
+)
 
 // maxUnits bounds the processes that a launcher tells of: those of a hosted Runner, and orphans.
 const maxUnits = 10_000

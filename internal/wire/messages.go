@@ -17,6 +17,7 @@ import (
 //	4  2026-11  State of modules: Spec.State, StepResult.State, StepResult.Warnings.
 //	           RunnerTask.Lost: a cleanup restarts processes in their folders, and reports none as stopped that still works.
 //	           Spec.KeepPlan, Spec.Plan, StepResult.SavedPlan: an approved plan goes to another Instance.
+//	           Failure.Excerpt, RoundResult.Excerpt: the lines of the log that explain a failure.
 const (
 	Capability       = 4
 	OldestCapability = 3

@@ -104,3 +104,33 @@ func TestNoSentenceSpeaksOfRounds(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 }
+
+// TestAFailureNamesTheStepsThatFailed: a round of several steps fails at some of them, and quotes the log of the first part.
+func TestAFailureNamesTheStepsThatFailed(t *testing.T) {
+	quoted := &work.Excerpt{Lines: []string{"boom"}, Attempt: 1, Seq: 7}
+	for name, c := range map[string]struct {
+		said work.RoundResult
+		want string
+	}{
+		"one":            {work.RoundResult{Succeeded: 1, Bad: []int{0}, BadAt: []int{1}, Excerpt: quoted}, "failed on 1 node in step s2; max_failures allows 0: n0"},
+		"two":            {work.RoundResult{Bad: []int{0, 1}, BadAt: []int{2, 0}, Excerpt: quoted}, "failed on 2 nodes in steps s1, s3; max_failures allows 0: n0, n1"},
+		"once per shard": {work.RoundResult{Failed: true, Excerpt: quoted}, "steps s1 to s3 failed at runner r1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := stepPlan(1, command, command, command)
+			p.Strategy, p.Rounds = catalog.NodeFirst, []runbook.Round{{First: 0, End: 3}}
+			run := beginRun(t, p)
+			run.claimAll()
+			e := ok(1, 0)
+			e.Result.Round = &c.said
+			if err := run.apply(1, e); err != nil {
+				t.Fatal(err)
+			}
+			run.turn()
+			f := run.Run.Run.Failure
+			if f == nil || f.Message != c.want || f.Excerpt == nil || f.Excerpt.Shard != 1 || f.Excerpt.Seq != 7 {
+				t.Errorf("got %+v, want %q with what part 1 quotes", f, c.want)
+			}
+		})
+	}
+}

@@ -96,6 +96,8 @@ type RoundResult struct {
 	BadAt []int `json:"bad_at,omitempty" cbor:"6,keyasint,omitempty"`
 	// Spans say, for each item of the round, from when to when it was done. An older executor does not say.
 	Spans []Span `json:"spans,omitempty" cbor:"7,keyasint,omitempty"`
+	// Excerpt quotes the log of the first node that failed.
+	Excerpt *Excerpt `json:"excerpt,omitempty" cbor:"8,keyasint,omitempty"`
 }
 
 // Span is a range of time. It is empty when Started is zero.

@@ -251,7 +251,8 @@ func (m *move) judge(e RoundFinished, lost []int) {
 	r, p := m.job.Run, e.Plan
 	if len(lost) == 0 && r.Failed <= FailuresBorne(p, e.Round) {
 		if len(p.Nodes) > 0 && len(r.Out) == len(p.Nodes) {
-			m.stopRun(Failure{Code: "no_nodes_left", Message: "every node failed", Hint: "read the log of the nodes"})
+			m.stopRun(Failure{Code: "no_nodes_left", Message: "every node failed, the last in " + failedSteps(e), Hint: "read the log of the nodes",
+				Excerpt: e.excerpt()})
 		}
 		return
 	}
@@ -285,35 +286,75 @@ func FailuresBorne(p *runbook.Plan, round int) int {
 const namedMost = 5
 
 func (m *move) roundFailure(e RoundFinished, lost []int) Failure {
-	round := e.Plan.Rounds[e.Round]
-	step := e.Plan.Items[round.End-1].Name
-	if round.End-round.First > 1 {
-		step = e.Plan.Items[round.First].Name + " to " + step
-	}
+	step := failedSteps(e)
 	if len(lost) > 0 {
 		part := lost[0]
 		of := e.Results[part]
 		at := cmp.Or(e.Plan.Parts[part-1].Runner, fmt.Sprintf("part %d", part))
 		if of.Why != nil {
-			return Failure{Code: of.Why.Code, Message: fmt.Sprintf("%s on runner %s: %s", inSteps(round, step), at, of.Why.Message),
-				Hint: of.Why.Hint}
+			return Failure{Code: of.Why.Code, Message: fmt.Sprintf("in the %s on runner %s: %s", step, at, of.Why.Message),
+				Hint: of.Why.Hint, Excerpt: of.Why.Excerpt.ofShard(part)}
 		}
 		if of.Lost {
-			return Failure{Code: "part_" + string(cmp.Or(of.Status, Failed)), Message: fmt.Sprintf("what runner %s does of the job was %s in step %s", at, cmp.Or(of.Status, Failed), step),
+			return Failure{Code: "part_" + string(cmp.Or(of.Status, Failed)), Message: fmt.Sprintf("what runner %s does of the job was %s in %s", at, cmp.Or(of.Status, Failed), step),
 				Hint: "read the log of the step"}
 		}
-		return Failure{Code: "step_failed", Message: fmt.Sprintf("step %s failed at runner %s", step, at), Hint: "read the log of the step"}
+		return Failure{Code: "step_failed", Message: fmt.Sprintf("%s failed at runner %s", step, at), Hint: "read the log of the step",
+			Excerpt: e.excerpt()}
 	}
-	return Failure{Code: "too_many_failures", Message: fmt.Sprintf("failed on %s in step %s; max_failures allows %d: %s",
-		count(m.job.Run.Failed, "node", "nodes"), step, FailuresBorne(e.Plan, e.Round), outNames(e.Plan, m.job.Run.Out)), Hint: "read the log of these nodes; " + retryFailed(m.job)}
+	return Failure{Code: "too_many_failures", Message: fmt.Sprintf("failed on %s in %s; max_failures allows %d: %s",
+		count(m.job.Run.Failed, "node", "nodes"), step, FailuresBorne(e.Plan, e.Round), outNames(e.Plan, m.job.Run.Out)), Hint: "read the log of these nodes; " + retryFailed(m.job),
+		Excerpt: e.excerpt()}
 }
 
-// inSteps names the steps of a round.
-func inSteps(round runbook.Round, steps string) string {
-	if round.End-round.First > 1 {
-		return "in the steps " + steps
+// failedSteps names the steps of a round at which nodes failed, for example "step build". Without a node that failed it
+// names the whole round.
+func failedSteps(e RoundFinished) string {
+	round := e.Plan.Rounds[e.Round]
+	var failed []int
+	for _, part := range e.Results {
+		if part.Result == nil {
+			continue
+		}
+		for _, n := range part.Result.Bad {
+			failed = append(failed, part.Result.badAt(n, round))
+		}
 	}
-	return "in the step " + steps
+	failed = union(failed, nil)
+	if len(failed) == 0 && round.End-round.First > 1 {
+		return "steps " + e.Plan.Items[round.First].Name + " to " + e.Plan.Items[round.End-1].Name
+	}
+	if len(failed) == 0 {
+		failed = []int{round.First}
+	}
+	var names []string
+	for _, item := range failed {
+		names = append(names, e.Plan.Items[item].Name)
+	}
+	if len(names) == 1 {
+		return "step " + names[0]
+	}
+	return "steps " + strings.Join(names[:min(len(names), namedMost)], ", ")
+}
+
+// excerpt returns what the first part whose nodes failed quotes of its log, nil when none does.
+func (e RoundFinished) excerpt() *Excerpt {
+	for _, part := range slices.Sorted(maps.Keys(e.Results)) {
+		if r := e.Results[part].Result; r != nil && r.Excerpt != nil {
+			return r.Excerpt.ofShard(part)
+		}
+	}
+	return nil
+}
+
+// ofShard returns the excerpt as one of a part of a runbook job. x may be nil.
+func (x *Excerpt) ofShard(part int) *Excerpt {
+	if x == nil {
+		return nil
+	}
+	of := *x
+	of.Shard = part
+	return &of
 }
 
 // outNames names the first of the Nodes that dropped out.

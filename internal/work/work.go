@@ -180,6 +180,30 @@ type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+	// Excerpt quotes the log where it explains the failure.
+	Excerpt *Excerpt `json:"excerpt,omitempty"`
+}
+
+// WithoutExcerpt returns the failure without what it quotes of the log. f may be nil.
+func (f *Failure) WithoutExcerpt() *Failure {
+	if f == nil || f.Excerpt == nil {
+		return f
+	}
+	short := *f
+	short.Excerpt = nil
+	return &short
+}
+
+// Excerpt quotes the lines of a log that explain a failure: the first error of the engine, or the last lines. They are
+// masked like the log.
+type Excerpt struct {
+	Summary  string   `json:"summary,omitempty" doc:"First error of the engine. Empty when lines are the last of the log."`
+	Location string   `json:"location,omitempty" doc:"File and line that the error names, for example main.tf line 10."`
+	Lines    []string `json:"lines" nullable:"false" doc:"Quoted lines, without colors."`
+	Shard    int      `json:"shard,omitempty" doc:"Part of the runbook job that printed them, from 1."`
+	Attempt  int      `json:"attempt" doc:"Attempt of the log lines."`
+	Step     int      `json:"step" doc:"Index of the step of the log lines."`
+	Seq      uint64   `json:"seq" doc:"Number of the first quoted line within attempt and step."`
 }
 
 // Binding says which Instance executes all Steps of a Job at a Runner.
