@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -31,7 +33,8 @@ type tab struct {
 
 	mu       sync.Mutex
 	trouble  []string
-	expected string // what is no trouble, such as of an answer that is meant to be an error
+	dialogs  []string // kinds of those that opened; each is accepted
+	expected string   // what is no trouble, such as of an answer that is meant to be an error
 }
 
 // newTab starts a browser of its own, so that cookies are, too, and ends it with the test.
@@ -48,7 +51,7 @@ func newTab(t *testing.T, w *apitest.World) *tab {
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox,
 		chromedp.WindowSize(1360, 900), chromedp.UserDataDir(dir), chromedp.Env("HOME="+dir), chromedp.WSURLReadTimeout(apitest.Patience))
 	allocated, endAll := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, end := chromedp.NewContext(allocated)
+	ctx, end := chromedp.NewContext(allocated, chromedp.WithErrorf(browserErrorf))
 	t.Cleanup(func() {
 		end()
 		endAll()
@@ -60,6 +63,16 @@ func newTab(t *testing.T, w *apitest.World) *tab {
 	return b
 }
 
+// browserErrorf logs what chromedp reports. It leaves out an event of newer browsers that chromedp does not know, and that
+// nothing here needs.
+func browserErrorf(format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if message == "unhandled node event *dom.EventTopLayerElementsUpdated" {
+		return
+	}
+	log.Printf("chromedp: %s", message)
+}
+
 func (b *tab) hear(event any) {
 	text := ""
 	switch e := event.(type) {
@@ -67,6 +80,11 @@ func (b *tab) hear(event any) {
 		if e.Entry.Level == cdplog.LevelError {
 			text = e.Entry.Text + " " + e.Entry.URL
 		}
+	case *page.EventJavascriptDialogOpening:
+		b.mu.Lock()
+		b.dialogs = append(b.dialogs, string(e.Type))
+		b.mu.Unlock()
+		go func() { _ = chromedp.Run(b.ctx, page.HandleJavaScriptDialog(true)) }() // or the page stays as it is for ever
 	case *runtime.EventExceptionThrown:
 		text = e.ExceptionDetails.Error()
 	}

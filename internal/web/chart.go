@@ -24,8 +24,9 @@ type chart struct {
 }
 
 type tick struct {
-	at   float64
-	text string
+	at    float64
+	text  string
+	clock string // the time that text is of, for the script that shows it in another zone
 }
 
 // chartOf lays a series out; text says a value.
@@ -67,7 +68,7 @@ func layOut(s series, top float64, text func(float64) string) chart {
 	}
 	c := chart{line: line.String(), area: area.String(), hours: hoursOf(s, x)}
 	for _, v := range []float64{0, top / 2, top} {
-		c.ticks = append(c.ticks, tick{y(v), text(v)})
+		c.ticks = append(c.ticks, tick{at: y(v), text: text(v)})
 	}
 	return c
 }
@@ -92,7 +93,7 @@ func hoursOf(s series, x func(int) float64) []tick {
 	for i := range s.values {
 		at := s.end.Add(-time.Duration(len(s.values)-i) * historyBucket)
 		if at.Minute() == 0 && at.Hour()%2 == 0 {
-			marks = append(marks, tick{x(i), at.Format("15:04")})
+			marks = append(marks, tick{at: x(i), text: at.Format("15:04"), clock: stamp(at)})
 		}
 	}
 	return marks

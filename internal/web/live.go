@@ -67,18 +67,21 @@ func (w *Web) live(rw http.ResponseWriter, r *http.Request) {
 		w.refuseStream(rw, r, err)
 		return
 	}
+	if isShared(r) {
+		w.liveShared(rw, r, actor)
+		return
+	}
 	at, err := url.ParseRequestURI(safeNext(r.URL.Query().Get("at")))
 	if err != nil {
 		http.Error(rw, "there is no such page", http.StatusNotFound)
 		return
 	}
 	cookie, err := r.Cookie(w.cookieName(r))
-	if err != nil || !w.streams.take(sha256.Sum256([]byte(cookie.Value))) {
-		rw.Header().Set("Retry-After", strconv.Itoa(fullRetry))
-		http.Error(rw, "too many pages are open", http.StatusServiceUnavailable)
+	if err != nil || !w.streams.take(sha256.Sum256([]byte(cookie.Value)), 1) {
+		refuseFull(rw)
 		return
 	}
-	defer w.streams.leave(sha256.Sum256([]byte(cookie.Value)))
+	defer w.streams.leave(sha256.Sum256([]byte(cookie.Value)), 1)
 	ctx := context.WithValue(r.Context(), actorKey, actor)
 	s := &stream{w: w, rw: rw, request: r}
 	if r.Header.Get("Last-Event-ID") == "" { // else the page was changed by the stream before
@@ -89,32 +92,32 @@ func (w *Web) live(rw http.ResponseWriter, r *http.Request) {
 	w.pages.ServeHTTP(rw, page)
 }
 
-// streams counts the open streams, by Web session.
+// streams counts the open streams by Web session, and the pages that all of them follow.
 type streams struct {
 	mu        sync.Mutex
 	all       int
 	bySession map[[sha256.Size]byte]int
 }
 
-// take counts one more, if there may be one.
-func (s *streams) take(session [sha256.Size]byte) bool {
+// take counts one more stream, if there may be one that follows as many pages.
+func (s *streams) take(session [sha256.Size]byte, pages int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= allStreams || s.bySession[session] >= sessionStreams {
+	if s.all+pages > allStreams || s.bySession[session] >= sessionStreams {
 		return false
 	}
 	if s.bySession == nil {
 		s.bySession = map[[sha256.Size]byte]int{}
 	}
-	s.all++
+	s.all += pages
 	s.bySession[session]++
 	return true
 }
 
-func (s *streams) leave(session [sha256.Size]byte) {
+func (s *streams) leave(session [sha256.Size]byte, pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all--
+	s.all -= pages
 	if s.bySession[session]--; s.bySession[session] == 0 {
 		delete(s.bySession, session)
 	}
@@ -128,6 +131,9 @@ func (w *Web) refuseStream(rw http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	s := &stream{w: w, rw: rw, request: r}
+	if isShared(r) {
+		s.prefix = "*" // all pages
+	}
 	s.begin()
 	_ = s.send("", overEvent, []byte("over")) // whoever left does not hear it
 }
@@ -137,6 +143,7 @@ type stream struct {
 	w       *Web
 	rw      http.ResponseWriter
 	request *http.Request
+	prefix  string // on a shared stream: the index of the page
 	after   int64  // event up to which the browser has seen everything
 	sum     string // of the parts that it has at the beginning, "" when that is not known
 	page    page
@@ -165,7 +172,7 @@ func (s *stream) send(id, name string, data []byte) error {
 		fmt.Fprintf(b, "id: %s\n", id)
 	}
 	if name != "" {
-		fmt.Fprintf(b, "event: %s\n", name)
+		b.WriteString(s.eventHead(name))
 		for line := range bytes.SplitSeq(data, []byte{'\n'}) {
 			fmt.Fprintf(b, "data: %s\n", bytes.TrimSuffix(line, []byte{'\r'}))
 		}

@@ -2,7 +2,10 @@ package web
 
 import (
 	"fmt"
+	"os"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -27,6 +30,21 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // moment is a moment for people who point at it.
 func moment(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04:05 UTC") }
+
+// localtime is the link that names the time zone of a host.
+const localtime = "/etc/localtime"
+
+// serverZone returns the name of the time zone of this host, "UTC" when it has none.
+var serverZone = sync.OnceValue(func() string {
+	if name := time.Local.String(); name != "Local" && name != "" {
+		return name
+	}
+	target, err := os.Readlink(localtime)
+	if _, name, found := strings.Cut(target, "zoneinfo/"); err == nil && found {
+		return name
+	}
+	return "UTC"
+})
 
 func number[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 

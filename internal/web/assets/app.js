@@ -26,11 +26,11 @@
     e.target.setAttribute("sse-connect", url.pathname + url.search);
     e.detail.source.addEventListener("over", () => { e.detail.source.close(); location.reload(); });
   });
-  // Who does not look at the page for a while holds no stream: a browser has six connections for all its tabs.
+  // A page that is hidden is not followed.
   let source = null, hidden = 0;
   function rest() {
     clearTimeout(hidden);
-    if (document.hidden) hidden = setTimeout(() => { if (source) { source.close(); sign("lost"); } }, 30000);
+    if (document.hidden) hidden = setTimeout(() => { if (source) { source.close(); sign("lost"); } }, 2000);
     else if (source && source.readyState === EventSource.CLOSED) {
       source = null;
       const old = one("#live"), fresh = old.cloneNode(); // its stream begins with all that changed
@@ -39,6 +39,52 @@
     }
   }
   on("visibilitychange", rest);
+  window.addEventListener("pageshow", (e) => { if (e.persisted) rest(); });
+
+  // All tabs share one stream, which a worker holds: over HTTP/1.1 a browser has six connections to a host.
+  let shared = null, made = 0;
+  const followed = new Map();
+  class SharedSource extends EventTarget {
+    constructor(url) {
+      super();
+      const query = new URL(url, location.href).searchParams;
+      this.readyState = EventSource.CONNECTING;
+      this.id = ++made;
+      followed.set(this.id, this);
+      shared.port.postMessage({ add: this.id, at: query.get("at") || "", sum: query.get("sum") || "" });
+    }
+    close() {
+      if (!followed.delete(this.id)) return;
+      this.readyState = EventSource.CLOSED;
+      if (shared) shared.port.postMessage({ remove: this.id });
+    }
+    hear(kind, data) {
+      if (kind === "again") opened = Date.now();
+      else if (kind === "open") { this.readyState = EventSource.OPEN; this.onopen?.(new Event("open")); }
+      else if (kind === "error") { this.readyState = EventSource.CONNECTING; this.onerror?.(new Event("error")); }
+      else if (kind === "end") this.fail();
+      else this.dispatchEvent(new MessageEvent(kind, { data }));
+    }
+    fail() { // the extension of htmx makes a new one after a while
+      followed.delete(this.id);
+      this.readyState = EventSource.CLOSED;
+      this.onerror?.(new Event("error"));
+    }
+  }
+  function unshare() {
+    shared = null;
+    for (const one of [...followed.values()]) one.fail();
+  }
+  try {
+    shared = new SharedWorker(document.documentElement.dataset.liveWorker);
+    shared.onerror = unshare;
+    shared.port.onmessage = ({ data: [id, kind, data] }) => {
+      if (kind === "ready") { if (!data) unshare(); return; }
+      followed.get(id)?.hear(kind, data);
+    };
+    window.addEventListener("pagehide", () => { for (const one of [...followed.values()]) one.close(); });
+  } catch { shared = null; }
+  htmx.createEventSource = (url) => shared ? new SharedSource(url) : new EventSource(url);
   on("htmx:sseError", (e) => { if (e.target.id === "live") sign("lost"); });
   on("htmx:oobBeforeSwap", (e) => { // what is unfolded stays so
     for (const d of all("details[open][id]", e.detail.target)) {
@@ -108,9 +154,15 @@
     const served = [...field.options].findIndex((o) => o.defaultSelected);
     return field.selectedIndex !== Math.max(served, 0);
   }
+  const isChanged = (root) => all("form[method=post] :is(input:not([type=file], [type=hidden]), select, textarea)", root).some(changed);
+  // Whoever reloads or leaves the page is asked when a form holds input that was not sent.
+  let sent = false;
+  on("submit", () => { sent = true; });
+  on("input", () => { sent = false; });
+  on("htmx:afterRequest", (e) => { if (!e.detail.successful) sent = false; });
+  window.addEventListener("beforeunload", (e) => { if (!sent && isChanged(document)) e.preventDefault(); });
   function keepsInput() {
-    const fields = all("form :is(input:not([type=file]), select, textarea)", sheet());
-    if (one("[data-unsaved]", sheet()) || !fields.some(changed)) return false;
+    if (one("[data-unsaved]", sheet()) || !isChanged(sheet())) return false;
     const box = document.getElementById("trouble-note").content.firstElementChild.cloneNode(true), [first, second] = all("p", box);
     box.classList.replace("bad", "warn");
     box.dataset.unsaved = "";

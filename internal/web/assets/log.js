@@ -60,13 +60,13 @@
     if (s < 3600) return Math.floor(s / 60) + "m " + two(Math.floor(s % 60)) + "s";
     return Math.floor(s / 3600) + "h " + two(Math.floor(s % 3600 / 60)) + "m";
   }
+  const look = () => times === "day" ? legworkTime.zone() : times;
   function timeOf(ms, section) {
     if (times === "since") {
       const s = Math.max(0, ms - sections[0].begun) / 1000;
       return (s >= 3600 ? Math.floor(s / 3600) + ":" + two(Math.floor(s % 3600 / 60)) : Math.floor(s / 60)) + ":" + two((s % 60).toFixed(3), 6);
     }
-    const d = new Date(ms);
-    return two(d.getHours()) + ":" + two(d.getMinutes()) + ":" + two(d.getSeconds()) + "." + two(d.getMilliseconds(), 3);
+    return legworkTime.clock(ms, true);
   }
   function headOf(s) {
     const head = make("button", "lh");
@@ -159,10 +159,10 @@
       const r = rowAt(row), key = r.line ? r.line : "h" + r.section.first;
       const value = r.line ? lines.get(r.line) : JSON.stringify([r.section, isFolded(r.section), steps.attempt, steps.steps[r.section.step], sections.at(-1).attempt]);
       let e = shown.get(key);
-      if (!e || e.value !== value || e.look !== times) {
+      if (!e || e.value !== value || e.look !== look()) {
         const made = r.line ? lineOf(r.line, value, r.section) : headOf(r.section);
         made.value = value;
-        made.look = times;
+        made.look = look();
         if (e) { if (before === e) before = e.nextElementSibling; e.remove(); }
         e = made;
       }
@@ -234,7 +234,7 @@
     at("follow").textContent = follow ? "Following" : "Follow";
     at("end").hidden = atEnd || total * height <= view.clientHeight;
     at("wrap").setAttribute("aria-pressed", String(wrap));
-    at("times").textContent = "Times: " + { none: "none", since: "since begin", day: "of day" }[times];
+    at("times").textContent = "Times: " + { none: "none", since: "since begin", day: "of day, " + legworkTime.zone() }[times];
     const all = layout.length > 0 && layout.every((e) => !e.lines);
     at("fold").textContent = all ? "Unfold all" : "Fold all";
   }
@@ -352,6 +352,7 @@
     if (wanted) pick(Number(wanted[1]), Number(wanted[2] || wanted[1]), true);
     else { atEnd = true; redraw(); }
   }
+  document.addEventListener("legwork:zone", () => { if (loaded) { heights.clear(); draw(); } });
   document.addEventListener("htmx:sseOpen", (e) => {
     e.detail.source.addEventListener("log", (m) => take(JSON.parse(m.data)));
   });
