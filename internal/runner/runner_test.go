@@ -123,7 +123,7 @@ func TestFailures(t *testing.T) {
 func TestFailureQuotesTheLog(t *testing.T) {
 	s := newServer(t)
 	start(t, testConfig(t, s))
-	spec := scriptSpec("echo one; echo boom: cannot reach db as $token >&2; exit 42", false)
+	spec := scriptSpec("exec >&2; echo one; echo boom: cannot reach db as $token; exit 42", false)
 	spec.Hooks = []catalog.Hook{{Task: "run", Phase: catalog.Before, Script: "echo said by the hook"}}
 	spec.Inputs = []work.InputValue{{Name: "token", Kind: catalog.Env, Value: []byte(`"hunter2-hunter2"`), Sensitive: true}}
 	job := ref("job-1", 1)
