@@ -49,8 +49,7 @@ const (
 	defaultRegistrationExpiry = 24 * time.Hour
 	registrationPrefix        = "lwr_"
 	maxRegistrationLength     = 512
-	settingPrefix             = "setting:" // of the id that stands for the Server's own setting
-	goneCredentialAfter       = time.Hour  // how long an Instance that registered may take until it is there
+	goneCredentialAfter       = time.Hour // how long an Instance that registered may take until it is there
 	registrationKind          = "registration_token.changed"
 )
 
@@ -256,7 +255,7 @@ func (a *Access) registrar(ctx context.Context, token string) (by catalog.Regist
 func (a *Access) settingID() string {
 	mac := hmac.New(sha256.New, a.signing)
 	_, _ = mac.Write([]byte("registration\x00" + a.settings.RegistrationToken)) // never fails
-	return settingPrefix + hex.EncodeToString(mac.Sum(nil)[:16])
+	return catalog.SettingRegistrar + hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // Prove checks client credentials as Issue does, with the same limits, and gives the ids of the Service principal and of

@@ -18,6 +18,9 @@ const LocalRunner = "local"
 // ServerRegistrar is the Registrar.ID with which a Server registers its own Runner. Records made with it are ServerOwned.
 const ServerRegistrar = "local-runner"
 
+// SettingRegistrar begins the Registrar.ID of a Server's own setting, which allows any labels.
+const SettingRegistrar = "setting:"
+
 // ReservedName returns a fault when a Runner record may not have the name of a RunnerSpec: launcher Jobs, with cloud secrets
 // and bootstrap tokens, go to the Runner named LocalRunner, which therefore is the Server's own.
 func (r Runner) ReservedName(spec RunnerSpec) error {

@@ -367,7 +367,7 @@ func TestSessionGoesToAnotherServer(t *testing.T) {
 func TestLabelsOfAnInstanceCount(t *testing.T) {
 	w := newWorld(t)
 	s, elsewhere := w.serve(Limits{}), w.serve(Limits{})
-	r := s.runner(s.owner(), catalog.RunnerSpec{Labels: map[string]string{"site": "north", "disk": "slow"}, AllowMultipleInstances: true})
+	r := s.runner(s.owner(), catalog.RunnerSpec{Labels: map[string]string{"site": "north"}, AllowMultipleInstances: true})
 	s.declare(s.owner(), `
 {kind: Stack, name: prod}
 ---
@@ -381,7 +381,9 @@ func TestLabelsOfAnInstanceCount(t *testing.T) {
 	if fault.Code(err) != "module_not_assigned" {
 		t.Fatalf("nobody ever had the labels: %v", err)
 	}
-	plain := s.fake(r, "plain").online(s)
+	plain := s.fake(r, "plain")
+	plain.hello.Labels = map[string]string{"disk": "slow", "site": "south"} // the site is that of the record
+	plain.online(s)
 	quick := s.fake(r, "quick")
 	quick.hello.Labels = map[string]string{"disk": "fast"}
 	quick.hello.Capacity = 2
@@ -391,7 +393,7 @@ func TestLabelsOfAnInstanceCount(t *testing.T) {
 		t.Fatalf("it got %+v", step.Ref)
 	}
 	slow := s.submit("prod/net/slow", work.Run)
-	if step := plain.take(); step.Job != slow.ID { // what an Instance says of itself wins over the record
+	if step := plain.take(); step.Job != slow.ID {
 		t.Fatalf("it got %+v", step.Ref)
 	}
 	quick.cut()
@@ -405,9 +407,12 @@ func TestLabelsOfAnInstanceCount(t *testing.T) {
 
 func TestNoInstanceWithTheLabelsIsSaid(t *testing.T) {
 	s := newWorld(t).serve(Limits{})
-	r := s.runner(s.owner(), catalog.RunnerSpec{Labels: map[string]string{"disk": "fast"}})
+	r := s.runner(s.owner(), catalog.RunnerSpec{AllowMultipleInstances: true})
 	s.declare(s.owner(), stackText+"---\n{kind: Stack, name: other}\n---\n{kind: Namespace, stack: other, name: net, defaults: {engine: script}}\n"+
 		"---\n{kind: Module, stack: other, namespace: net, name: fast, runner_labels: {disk: fast}, script: {run: 'true'}}\n")
+	gone := s.fake(r, "gone")
+	gone.hello.Labels = map[string]string{"disk": "fast"}
+	gone.online(s).cut()
 	f := s.fake(r, "a")
 	f.hello.Labels = map[string]string{"disk": "slow"}
 	f.online(s)

@@ -80,7 +80,7 @@ func (c *Control) admit(ctx context.Context, s *session, id RunnerIdentity) erro
 		return err
 	}
 	s.known = c.queue.NewInstance(queue.Profile{ID: s.instanceID, Name: s.instance, RunnerID: s.runnerID,
-		Engines: hello.Engines, Labels: hello.Labels, Capacity: capacityOf(hello), Leaving: hello.Draining}, s.send)
+		Engines: hello.Engines, Labels: g.labels, Capacity: capacityOf(hello), Leaving: hello.Draining}, s.send)
 	s.send(g.welcome) // nothing else may come before it
 	c.sessions.put(s)
 	c.stats.sessions.Add(1)
@@ -105,10 +105,12 @@ func endOf(err error) error {
 type greeting struct {
 	welcome  *wire.Welcome
 	moves    []moved
-	bound    []*work.Job // that go on
-	drain    bool        // an operator had the Instance drain
-	disabled bool        // the Runner
-	was      string      // the Session that the Instance had before
+	bound    []*work.Job       // that go on
+	drain    bool              // an operator had the Instance drain
+	disabled bool              // the Runner
+	was      string            // the Session that the Instance had before
+	labels   map[string]string // that the instance has in addition to those of the record
+	refused  map[string]string // labels that it announced and may not have
 }
 
 // greet enters the Instance and reconciles its journal with the truth.
@@ -214,9 +216,14 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 		return g, err
 	}
 	g.was = instance.SessionID
+	registrar, err := tx.RegisteredBy(s.org, runner.ID)
+	if err != nil {
+		return g, err
+	}
+	g.labels, g.refused = runner.AcceptLabels(hello.Labels, registrar)
 	instance.KeyHash, instance.Version, instance.OS, instance.Arch = s.keyHash, hello.Version, hello.OS, hello.Arch
 	instance.Capability, instance.Capacity = hello.Capability, capacityOf(hello)
-	instance.Engines, instance.Labels, instance.Updates = hello.Engines, hello.Labels, updatesOf(hello)
+	instance.Engines, instance.Labels, instance.Updates = hello.Engines, g.labels, updatesOf(hello)
 	s.updates = instance.Updates
 	instance.SessionID, instance.ServerID, instance.Connected, instance.LastSeen = s.id, c.server, true, tx.Now()
 	instance.Offline, instance.Leaving, instance.Stalled = false, hello.Draining, false
@@ -467,6 +474,7 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 		c.leaving(s)
 	}
 	s.tellDisabled(g.disabled)
+	s.tellRefusedLabels(g.refused)
 	c.hosting.Poke()
 	c.background(func(ctx context.Context) {
 		c.checkVersions(ctx, s)

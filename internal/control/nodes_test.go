@@ -135,7 +135,7 @@ func TestNodesAreThoseOfAllSourcesWithTheRunnerThatTakesThem(t *testing.T) {
 	w.declare(c, w.stranger(), nodesManifest)
 	web, err := c.Runner(ctx, w.owner(), "web")
 	w.must(err)
-	w.instance(web, "host 1", map[string]string{"size": "small"})
+	w.instance(web, "host 1", map[string]string{"size": "small", "rack": "12"}) // the size is that of the record
 	source, err := c.NodeSource(ctx, w.owner(), "prod/cloud")
 	w.must(err)
 	if source.NextAt.IsZero() {
@@ -164,8 +164,8 @@ func TestNodesAreThoseOfAllSourcesWithTheRunnerThatTakesThem(t *testing.T) {
 	}
 	own, err := c.Node(ctx, w.owner(), "prod/host-1")
 	w.must(err)
-	if own.Connection != node.Local || own.Instance != "host 1" || own.SeenAt.IsZero() || own.Attributes["region"] != "eu" || own.Attributes["size"] != "small" ||
-		!slices.Contains(own.Tags, "size=small") || own.OS != "linux" || own.Arch != "amd64" || len(own.Problems()) > 0 {
+	if own.Connection != node.Local || own.Instance != "host 1" || own.SeenAt.IsZero() || own.Attributes["region"] != "eu" || own.Attributes["size"] != "big" || own.Attributes["rack"] != "12" ||
+		!slices.Contains(own.Tags, "size=big") || own.OS != "linux" || own.Arch != "amd64" || len(own.Problems()) > 0 {
 		t.Errorf("%+v", own)
 	}
 	nine, err := c.Node(ctx, w.owner(), "prod/web-9")

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"legwork/internal/catalog"
 	"legwork/internal/control/queue"
 	"legwork/internal/store"
 	"legwork/internal/wire"
@@ -279,6 +280,16 @@ func (s *session) tellDisabled(disabled bool) {
 	default:
 		s.send(&wire.Notice{Text: fmt.Sprintf("runner %s is enabled again", s.runner)})
 	}
+}
+
+// tellRefusedLabels writes into the log of the instance which labels of its settings do not count.
+func (s *session) tellRefusedLabels(refused map[string]string) {
+	if len(refused) == 0 {
+		return
+	}
+	s.log.Warn("labels that the instance announced were refused", "labels", catalog.LabelText(refused))
+	text := oneLine(fmt.Sprintf("labels that runner %s may not have were ignored: %s", s.runner, catalog.LabelText(refused)))
+	s.send(&wire.Notice{Text: text + ". Remove them from Runner.Labels, or ask an owner to set them in the record of the runner.", Trouble: true})
 }
 
 // renewLater takes Attempts back whose Leases could not be renewed.

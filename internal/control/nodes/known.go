@@ -251,11 +251,7 @@ func isLocal(r catalog.Runner) int {
 // hostNode makes a Node of the host of an Instance: every label is an attribute and a tag "key=value".
 func hostNode(r catalog.Runner, i store.Instance) node.Node {
 	n := node.Node{Name: hostName(i), OS: i.OS, Arch: i.Arch, Connection: node.Local, Attributes: map[string]string{}}
-	labels := maps.Clone(r.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, i.Labels)
+	labels := r.InstanceLabels(i.Labels)
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[key]
 		tag := key + "=" + value
