@@ -148,10 +148,11 @@ type Control struct {
 	updateHosted func(ctx context.Context, actor catalog.Actor, runner, version string) (*work.Job, error)
 	firing       firing
 
-	order     atomic.Uint64 // numbers transitions, taken while their Job is locked
-	sessions  *registry
-	queue     *queue.Queue
-	conductor *conductor
+	order      atomic.Uint64 // numbers transitions, taken while their Job is locked
+	sessions   *registry
+	handshakes *handshakes
+	queue      *queue.Queue
+	conductor  *conductor
 
 	nodes         *nodes.Book
 	logs          *logs.Logs
@@ -201,6 +202,7 @@ func New(cfg Config) *Control {
 	}
 	c.alive, c.end = context.WithCancelCause(context.Background())
 	c.sessions = newRegistry()
+	c.handshakes = newHandshakes()
 	c.budget.limit = waitingMost
 	c.queue = queue.New(queueHost{c}, c.log, c.limits.OfferTime)
 	c.conductor = newConductor(c)

@@ -65,7 +65,7 @@ func (c *Control) ServeRunner(ctx context.Context, conn *wire.Conn, id RunnerIde
 
 // admit takes the Instance in, from its hello to the welcome.
 func (c *Control) admit(ctx context.Context, s *session, id RunnerIdentity) error {
-	hello, err := readHello(ctx, s.conn, id)
+	hello, err := c.readHello(ctx, s.conn, id)
 	if err != nil {
 		return err
 	}
@@ -146,10 +146,15 @@ func refusedBecause(err error) error {
 }
 
 // readHello waits for the hello and checks what needs no look into the store.
-func readHello(ctx context.Context, conn *wire.Conn, id RunnerIdentity) (*wire.Hello, error) {
+func (c *Control) readHello(ctx context.Context, conn *wire.Conn, id RunnerIdentity) (*wire.Hello, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTime)
 	defer cancel()
-	m, err := conn.Receive(ctx)
+	done, err := c.handshakes.begin(ctx, id.RunnerID)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m, err := conn.ReceiveHello(ctx, c.handshakes.admitLarge)
 	if err != nil {
 		return nil, err
 	}

@@ -54,6 +54,7 @@ type Conn struct {
 
 	in      []byte // what is left of the frame being read
 	goodbye string // the peer's last word
+	admit   Admit  // called before more than smallHello is read; may be nil
 
 	mu      sync.Mutex
 	frames  [][]byte
@@ -299,6 +300,20 @@ func (c *Conn) Receive(ctx context.Context) (Message, error) {
 	}
 }
 
+// Admit waits until a large frame may be read. The frame is in memory until release is called.
+type Admit func(ctx context.Context) (release func(), err error)
+
+// ReceiveHello returns the first message of a peer. Until then a frame has at most MaxHello bytes, and admit is called
+// before a large one is read. Afterwards frames may have MaxFrame bytes.
+func (c *Conn) ReceiveHello(ctx context.Context, admit Admit) (Message, error) {
+	c.admit = admit
+	c.ws.SetReadLimit(MaxHello)
+	m, err := c.Receive(ctx)
+	c.admit = nil
+	c.ws.SetReadLimit(MaxFrame)
+	return m, err
+}
+
 func (c *Conn) receive(ctx context.Context) (m Message, err error) {
 	if len(c.in) == 0 {
 		if c.in, err = c.readFrame(ctx); err != nil {
@@ -332,10 +347,27 @@ func (c *Conn) readFrame(ctx context.Context) ([]byte, error) {
 		}
 	}()
 	c.touch()
-	if _, err := buf.ReadFrom(touching{reader, c}); err != nil {
+	frame := touching{reader, c}
+	if c.admit != nil {
+		release, err := c.admitFrame(ctx, buf, frame)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	if _, err := buf.ReadFrom(frame); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(buf.Bytes()), nil
+}
+
+// admitFrame reads the part of a frame that needs no permission, and waits for permission to read more.
+func (c *Conn) admitFrame(ctx context.Context, buf *bytes.Buffer, frame io.Reader) (release func(), err error) {
+	read, err := buf.ReadFrom(io.LimitReader(frame, smallHello))
+	if err != nil || read < smallHello {
+		return func() {}, err
+	}
+	return c.admit(ctx)
 }
 
 // touching notes every piece that arrives: a large frame on a slow line is a sign of life.

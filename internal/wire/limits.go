@@ -17,6 +17,11 @@ const (
 	// MaxBatchBytes bounds the records of one LogBatch when they are unpacked.
 	MaxBatchBytes = 4 << 20
 
+	// MaxHello bounds the first frame that a Server reads in a Session: a hello whose journal has MaxJournal Jobs.
+	MaxHello = 1 << 20
+
+	smallHello = 64 << 10 // a first frame of this size is read without permission
+
 	maxRecords = 131_072 // elements of any array
 	maxOutputs = 20_000  // pairs of any map
 	maxName    = 256     // ids, names, codes

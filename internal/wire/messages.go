@@ -18,6 +18,7 @@ import (
 //	           RunnerTask.Lost: a cleanup restarts processes in their folders, and reports none as stopped that still works.
 //	           Spec.KeepPlan, Spec.Plan, StepResult.SavedPlan: an approved plan goes to another Instance.
 //	           Failure.Excerpt, RoundResult.Excerpt: the lines of the log that explain a failure.
+//	           A hello has at most MaxHello bytes.
 const (
 	Capability       = 4
 	OldestCapability = 3
