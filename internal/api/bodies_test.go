@@ -11,6 +11,7 @@ import (
 
 	"legwork/internal/api"
 	"legwork/internal/api/apitest"
+	"legwork/internal/catalog"
 	"legwork/internal/web"
 )
 
@@ -66,4 +67,55 @@ func TestUnreadBody(t *testing.T) {
 	if read.StatusCode != http.StatusBadRequest || read.Close {
 		t.Errorf("read body: got %s, close %v; want 400, close false", read.Status, read.Close)
 	}
+}
+
+// Every operation refuses who may not use it before it reads the body. The bodies in this test never arrive: an operation that
+// waits for one answers that it did not come in time.
+func TestRightsBeforeBodies(t *testing.T) {
+	w := apitest.Start(t, func(o *api.Options) { o.BodyTimeout = 20 * time.Millisecond })
+	tokens := map[catalog.Role]string{"": ""}
+	for _, role := range []catalog.Role{catalog.RoleOwner, catalog.RoleOperator, catalog.RoleViewer, catalog.RoleRunner} {
+		tokens[role] = w.TokenFor("default", role)
+	}
+	tried := 0
+	for _, op := range operations(t) {
+		if !strings.HasPrefix(op.path, "/api/") {
+			continue
+		}
+		for role, token := range tokens {
+			want := http.StatusForbidden
+			switch {
+			case role == "" || op.id == "register-runner":
+				want = http.StatusUnauthorized
+			case catalog.Actor{Role: role}.Can(needs[op.id].permission):
+				continue
+			}
+			tried++
+			if got := refusalWithoutBody(t, w, op, token); got != want {
+				t.Errorf("%s as %q: got status %d without a body, want %d", op.id, role, got, want)
+			}
+		}
+	}
+	if tried < 200 {
+		t.Errorf("got %d requests, want those of all operations", tried)
+	}
+}
+
+// refusalWithoutBody announces a body, does not send it, and returns the status of the answer.
+func refusalWithoutBody(t *testing.T, w *apitest.World, op route, token string) int {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(w.URL, "http://"))
+	w.Must(err)
+	defer c.Close()
+	w.Must(c.SetDeadline(time.Now().Add(apitest.Patience)))
+	head := op.method + " " + op.path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+	if token != "" {
+		head += "Authorization: Bearer " + token + "\r\n"
+	}
+	_, err = io.WriteString(c, head+"\r\n")
+	w.Must(err)
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	w.Must(err)
+	answer.Body.Close()
+	return answer.StatusCode
 }

@@ -20,33 +20,26 @@ const (
 	bodyBudgetQueue = 10 * time.Second // how long a request waits for others to be over
 )
 
-// needsKey is the key of an operation's metadata for the permissions that are checked before its body is read.
-const needsKey = "needs"
-
-// large lets an operation take a larger body than others, from who has the permissions. The API checks them before it
-// reads the body; the handler may need more.
-func large(op *huma.Operation, size int64, needs ...catalog.Permission) {
-	op.MaxBodyBytes = size
-	op.Metadata = map[string]any{needsKey: needs}
-}
-
 // newBodyBudget returns what bounds the bytes of bodies that are in memory at once, two of the largest at least.
 func newBodyBudget(maxBody int64) (*semaphore.Weighted, int64) {
 	size := max(minBodyBudget, 4*maxBody)
 	return semaphore.NewWeighted(size), size
 }
 
-// guardBody returns what an operation does before its body is read: it checks the permissions, and waits until there is
+// guardBody returns what an operation does before its body is read: it checks the permission, and waits until there is
 // room for the body.
 func (s *Server) guardBody(op huma.Operation) func(huma.Context, func(huma.Context)) {
-	needs, _ := op.Metadata[needsKey].([]catalog.Permission)
+	need, known := permissions[op.OperationID]
+	if !known {
+		panic("the operation " + op.OperationID + " is missing in permissions")
+	}
 	limit := op.MaxBodyBytes
 	if limit == 0 {
 		limit = defaultBody
 	}
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
-		release, err := s.admitBody(r, limit, needs)
+		release, err := s.admitBody(r, limit, need)
 		if err != nil {
 			s.writeProblem(w, r, err)
 			return
@@ -56,10 +49,10 @@ func (s *Server) guardBody(op huma.Operation) func(huma.Context, func(huma.Conte
 	}
 }
 
-// admitBody checks the permissions of a request and reserves memory for its body.
-func (s *Server) admitBody(r *http.Request, limit int64, needs []catalog.Permission) (release func(), err error) {
-	for _, p := range needs {
-		if err := actorOf(r.Context()).Need(p); err != nil {
+// admitBody checks the permission of a request and reserves memory for its body.
+func (s *Server) admitBody(r *http.Request, limit int64, need catalog.Permission) (release func(), err error) {
+	if need != "" {
+		if err := actorOf(r.Context()).Need(need); err != nil {
 			return nil, err
 		}
 	}

@@ -99,7 +99,7 @@ func (s *Server) registerModules(h huma.API) {
 		})
 	put := operation("put-module", http.MethodPut, "/modules/{stack}/{namespace}/{name}", "Modules", "Create or change a Module")
 	put.Description = replacesAll + " Sensitive Inputs without a value keep the one that is stored."
-	large(&put, catalog.MaxManifestFile, catalog.Declare)
+	put.MaxBodyBytes = catalog.MaxManifestFile
 	handle(s, h, put, s.putModule)
 	removeByID := operation("delete-module-by-id", http.MethodDelete, "/modules/{id}", "Modules", "Delete a Module, by id")
 	removeByID.Description = deletesModule

@@ -71,7 +71,7 @@ func (s *Server) registerJobs(h huma.API) {
 		})
 	retry := operation("retry-job", http.MethodPost, "/jobs/{id}/retry", "Jobs", "Queue what a Job did anew, as its Module or Runbook is declared now")
 	retry.DefaultStatus = http.StatusCreated
-	large(&retry, maxRunBody, catalog.Operate)
+	retry.MaxBodyBytes = maxRunBody
 	handle(s, h, retry, func(ctx context.Context, actor catalog.Actor, in *decideIn[RetryRequest]) (*jobOut, error) {
 		if how := in.said(); how.FailedOnly || len(how.Options) > 0 {
 			return s.retryFailed(ctx, actor, in.ID, how)

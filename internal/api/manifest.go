@@ -37,7 +37,7 @@ func (s *Server) registerManifest(h huma.API) {
 	take := func(id, path, summary string) huma.Operation {
 		op := operation(id, http.MethodPost, path, "Manifest", summary)
 		// In base64 the same bytes are a third longer.
-		large(&op, s.MaxBodyBytes+s.MaxBodyBytes/2, catalog.Declare)
+		op.MaxBodyBytes = s.MaxBodyBytes + s.MaxBodyBytes/2
 		op.BodyReadTimeout = 2 * s.BodyTimeout
 		return op
 	}

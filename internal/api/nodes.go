@@ -73,7 +73,7 @@ func (s *Server) registerNodeSources(h huma.API) {
 	})
 	put := operation("put-node-source", http.MethodPut, "/node-sources/{stack}/{name}", "Nodes", "Create or change a Node source")
 	put.Description = replacesAll
-	large(&put, catalog.MaxManifestFile, catalog.Declare)
+	put.MaxBodyBytes = catalog.MaxManifestFile
 	handle(s, h, put, s.putNodeSource)
 	handle(s, h, operation("delete-node-source", http.MethodDelete, "/node-sources/{stack}/{name}", "Nodes", "Delete a Node source with what it found"),
 		func(ctx context.Context, actor catalog.Actor, in *ByStack) (*none, error) {

@@ -70,7 +70,7 @@ func (s *Server) registerReleases(h huma.API) {
 	})
 	draft := operation("draft-release", http.MethodPost, "/releases", "Releases", "Begin a release with its signed manifest")
 	draft.Description = "Its assets are sent next, each with PUT, and then it is published. Its key must be trusted: release_keys in the settings of the Server."
-	large(&draft, 4*release.ManifestMost, catalog.Administer) // as a text in JSON it is longer
+	draft.MaxBodyBytes = 4 * release.ManifestMost // as a text in JSON it is longer
 	draft.BodyReadTimeout = 2 * s.BodyTimeout
 	handle(s, h, draft, func(ctx context.Context, actor catalog.Actor, in *struct{ Body SignedManifest }) (*body[Release], error) {
 		return releaseOf(s.Control.DraftRelease(ctx, actor, []byte(in.Body.Manifest), []byte(in.Body.Signature)))

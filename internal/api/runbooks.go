@@ -43,10 +43,10 @@ func (s *Server) registerRunbooks(h huma.API) {
 		})
 	put := operation("put-runbook", http.MethodPut, "/runbooks/{stack}/{name}", "Runbooks", "Create or change a Runbook")
 	put.Description = replacesAll
-	large(&put, catalog.MaxManifestFile, catalog.Declare)
+	put.MaxBodyBytes = catalog.MaxManifestFile
 	handle(s, h, put, s.putRunbook)
 	validate := operation("validate-runbook", http.MethodPost, "/runbooks/validate", "Runbooks", "What would be wrong with a Runbook, without declaring it")
-	large(&validate, catalog.MaxManifestFile, catalog.Read)
+	validate.MaxBodyBytes = catalog.MaxManifestFile
 	handle(s, h, validate, s.validateRunbook)
 	handle(s, h, operation("delete-runbook", http.MethodDelete, "/runbooks/{stack}/{name}", "Runbooks", "Delete a Runbook to which no other refers"),
 		func(ctx context.Context, actor catalog.Actor, in *ByStack) (*none, error) {
@@ -61,7 +61,7 @@ func (s *Server) registerRunbooks(h huma.API) {
 	handle(s, h, values, s.optionValues)
 	run := operation("run-runbook", http.MethodPost, "/runbooks/{stack}/{name}/run", "Runbooks", "Queue a Job of a Runbook")
 	run.DefaultStatus = http.StatusCreated
-	large(&run, maxRunBody, catalog.Operate)
+	run.MaxBodyBytes = maxRunBody
 	handle(s, h, run, s.runRunbook)
 }
 

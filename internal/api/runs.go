@@ -104,7 +104,7 @@ type RetryRequest struct {
 func (s *Server) registerRuns(h huma.API) {
 	exec := operation("exec", http.MethodPost, "/exec", "Runbooks", "Queue a Job that does one command on Nodes")
 	exec.DefaultStatus = http.StatusCreated
-	large(&exec, maxRunBody, catalog.Operate)
+	exec.MaxBodyBytes = maxRunBody
 	handle(s, h, exec, s.exec)
 	handle(s, h, operation("get-job-run", http.MethodGet, "/jobs/{id}/run", "Jobs", "A Job of a Runbook or a command: its Items, its Parts, and how many Nodes are where"), s.jobRun)
 	nodes := operation("list-job-nodes", http.MethodGet, "/jobs/{id}/nodes", "Jobs", "How the Items of a Job went on Nodes")

@@ -59,7 +59,7 @@ func (s *Server) registerSecrets(h huma.API) {
 		})
 	put := operation("put-secret", http.MethodPut, "/secrets/{id}", "Secrets", "Create or change a Secret, by NAME@SCOPE")
 	put.Description = replacesAll + " A value that is left out stays."
-	large(&put, 1<<20, catalog.Declare)
+	put.MaxBodyBytes = 1 << 20
 	handle(s, h, put, s.putSecret)
 	remove := operation("delete-secret", http.MethodDelete, "/secrets/{id}", "Secrets", "Delete a Secret, by id or NAME@SCOPE")
 	remove.Description = "One that is used is a problem `secret_used` that names by whom, unless it is deleted by force."

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"legwork/internal/access"
 	"legwork/internal/catalog"
@@ -58,7 +59,10 @@ func (s *Server) registerUsers(h huma.API) {
 			return nil, s.Access.EndWebSession(ctx, actor, in.ID, in.Session)
 		})
 	handle(s, h, operation("set-user-role", http.MethodPut, "/users/{id}/role", "Users", "Give a user another role"), s.setRole)
-	handle(s, h, operation("set-user-password", http.MethodPut, "/users/{id}/password", "Users", "Set the password of a user; its Web sessions end. Only an owner may set that of another user"), s.setPassword)
+	password := operation("set-user-password", http.MethodPut, "/users/{id}/password", "Users",
+		"Set the password of a user; its Web sessions end. Only an owner may set that of another user")
+	password.Middlewares = huma.Middlewares{s.guardPassword}
+	handle(s, h, password, s.setPassword)
 }
 
 // WebSession is one browser in which a user is logged in.
@@ -110,6 +114,16 @@ type roleIn struct {
 
 func (s *Server) setRole(ctx context.Context, actor catalog.Actor, in *roleIn) (*none, error) {
 	return nil, s.Access.SetRole(ctx, actor, in.ID, in.Body.Role)
+}
+
+// guardPassword refuses, before the body is read, who may not set the password of a user.
+func (s *Server) guardPassword(ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
+	if err := s.Access.MaySetPassword(r.Context(), actorOf(r.Context()), ctx.Param("id")); err != nil {
+		s.writeProblem(w, r, err)
+		return
+	}
+	next(ctx)
 }
 
 type passwordIn struct {
