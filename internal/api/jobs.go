@@ -63,7 +63,8 @@ func (s *Server) registerJobs(h huma.API) {
 	handle(s, h, operation("cancel-job", http.MethodPost, "/jobs/{id}/cancel", "Jobs", "End a Job"), s.cancelJob)
 	handle(s, h, operation("approve-job", http.MethodPost, "/jobs/{id}/approve", "Jobs", "Approve the plan that a Job waits with"),
 		func(ctx context.Context, actor catalog.Actor, in *decideIn[Approve]) (*body[*work.Job], error) {
-			return answer(s.approve(ctx, actor, in.ID, in.said()))
+			what := in.said()
+			return answer(s.Control.ApproveJob(ctx, actor, in.ID, what.Reason, what.PlanHash))
 		})
 	handle(s, h, operation("decline-job", http.MethodPost, "/jobs/{id}/decline", "Jobs", "Decline the plan that a Job waits with, with a reason"),
 		func(ctx context.Context, actor catalog.Actor, in *declineIn) (*body[*work.Job], error) {
@@ -204,23 +205,6 @@ func (in *decideIn[T]) said() (said T) {
 // Plan is what the plan of a Job would do. Whatever is sensitive was replaced on the Runner's host.
 type Plan struct {
 	Changes []work.ResourceChange `json:"changes" nullable:"false"`
-}
-
-// approve approves a plan. A Job with a plan needs its hash: otherwise one approves what nobody looked at.
-func (s *Server) approve(ctx context.Context, actor catalog.Actor, id string, what Approve) (*work.Job, error) {
-	if err := actor.Need(catalog.Operate); err != nil {
-		return nil, err
-	}
-	job, err := s.Control.Job(ctx, actor, id)
-	if err != nil {
-		return nil, err
-	}
-	if job.Plan() != nil && what.PlanHash == "" {
-		return nil, fault.New(fault.Invalid, "plan_hash_missing", "the approval does not say which plan was looked at").
-			WithHint("send plan_hash, the hash of the plan that you looked at").
-			WithDetails(fault.Problem{Field: "plan_hash", Message: "is required: this Job has a plan"})
-	}
-	return s.Control.ApproveJob(ctx, actor, id, what.Reason, what.PlanHash)
 }
 
 func (s *Server) jobPlan(ctx context.Context, actor catalog.Actor, in *ByID) (*body[Plan], error) {

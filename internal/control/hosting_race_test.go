@@ -28,7 +28,7 @@ func TestApprovalAtOneThatDrains(t *testing.T) {
 	c.change(func(h *catalog.Hosting) { h.Idle = catalog.Duration(time.Millisecond) })
 	eventually(t, "it drains, and stays", func() bool { return c.ledger()[store.LaunchDraining] == 1 })
 	c.change(func(h *catalog.Hosting) { h.Idle = catalog.Duration(time.Hour) })
-	_, err := s.c.ApproveJob(context.Background(), s.owner(), j.ID, "", "")
+	_, err := s.c.ApproveJob(context.Background(), s.owner(), j.ID, "", "h")
 	s.must(err)
 	s.until(j.ID, work.Succeeded)
 	c.mu.Lock()

@@ -640,7 +640,7 @@ func TestApprovalOfOneThatIsGone(t *testing.T) {
 	j := s.submit("prod/net/tofu", work.Apply)
 	s.until(j.ID, work.AwaitingApproval)
 	c.empty()
-	_, err := s.c.ApproveJob(context.Background(), s.owner(), j.ID, "", "")
+	_, err := s.c.ApproveJob(context.Background(), s.owner(), j.ID, "", "h")
 	s.must(err)
 	done := s.until(j.ID, work.Succeeded)
 	if done.Attempt != 2 || done.Losses[0].Changing {

@@ -81,7 +81,7 @@ func TestInputsHoldForAWholeAttempt(t *testing.T) {
 	f.hello.Journal = []wire.Held{{Ref: ref, Step: -1}}
 	f.online(s)
 	wantInputs(t, "after a reconnect", f.welcome.Jobs[0].Spec, `"old"`, `"hunter3"`)
-	_, err := s.c.ApproveJob(context.Background(), s.owner(), j.ID, "", "")
+	_, err := s.c.ApproveJob(context.Background(), s.owner(), j.ID, "", "hash")
 	s.must(err)
 	step = expect[*wire.RunStep](f)
 	wantInputs(t, "approved", step.Spec, `"old"`, `"hunter3"`)

@@ -120,7 +120,8 @@ func (c *Control) CancelJob(ctx context.Context, actor catalog.Actor, idOrNumber
 }
 
 // ApproveJob lets a Job that awaits approval go on. planHash is that of the plan that was looked at: when the Job has another
-// one by now, the approval is refused as fault.Conflict "plan_changed". Empty: whichever it has.
+// one by now, the approval is refused as fault.Conflict "plan_changed". A Job with a plan requires it; otherwise it is
+// empty.
 func (c *Control) ApproveJob(ctx context.Context, actor catalog.Actor, idOrNumber, reason, planHash string) (*work.Job, error) {
 	return c.decide(ctx, actor, idOrNumber, "job.approve", work.ApprovedBy{By: actor.Name, Reason: reason, PlanHash: planHash})
 }

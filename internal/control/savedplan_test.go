@@ -69,7 +69,7 @@ func TestApprovedPlanGoesToAnotherInstance(t *testing.T) {
 			if err != nil || bytes.Contains(stored, []byte("hunter2")) || strings.Contains(string(stored), "plan and") {
 				t.Fatalf("stored: got %q, %v, want it sealed", stored, err)
 			}
-			_, err = s.c.ApproveJob(context.Background(), s.owner(), j.ID, "", "")
+			_, err = s.c.ApproveJob(context.Background(), s.owner(), j.ID, "", "hash")
 			s.must(err)
 			first.cut()
 			_, err = s.c.apply(context.Background(), s.org, j.ID, work.LeaseLost{Attempt: ref.Attempt, Reason: "its process stopped", Gone: true})

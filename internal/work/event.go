@@ -113,8 +113,8 @@ type RunEnded struct{ Plan *runbook.Plan }
 // Finished ends a Part that is not in a Round, because its Runbook Job needs it no more.
 type Finished struct{}
 
-// ApprovedBy lets a Job that awaits approval go on with the plan it has. PlanHash is that of the plan that was looked at: with
-// another one the event is a fault.Conflict "plan_changed". Empty: whichever plan it has.
+// ApprovedBy lets a Job that awaits approval go on with the plan it has. PlanHash is the hash of the plan that was looked at.
+// When the Job has another plan, the event is a fault.Conflict "plan_changed". A Job with a plan requires PlanHash.
 type ApprovedBy struct{ By, Reason, PlanHash string }
 
 // DeclinedBy ends a Job that awaits approval.

@@ -434,6 +434,12 @@ func approved(m *move) {
 	if p := m.job.Plan(); p != nil {
 		a.PlanHash, a.Digest = p.Hash, p.Digest
 	}
+	if e.PlanHash == "" && a.PlanHash != "" {
+		m.err = fault.New(fault.Invalid, "plan_hash_missing", "the approval does not say which plan was looked at").
+			WithHint("look at the plan and give its hash: legwork job plan %d", m.job.Number).
+			WithDetails(fault.Problem{Field: "plan_hash", Message: "is required: this Job has a plan"})
+		return
+	}
 	if e.PlanHash != "" && e.PlanHash != a.PlanHash {
 		m.err = fault.New(fault.Conflict, "plan_changed", "job #%d has another plan by now than the one that was looked at", m.job.Number).
 			WithHint("look at it again: legwork job plan %d", m.job.Number)

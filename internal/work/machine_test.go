@@ -313,7 +313,10 @@ func TestApproval(t *testing.T) {
 	if waiting.HoldsSlot() || !waiting.LeaseUntil.IsZero() {
 		t.Fatal("a job that waits for a person holds its instance")
 	}
-	going, eff := drive(t, waiting, work.ApprovedBy{By: "ann"})
+	if _, _, err := work.Next(waiting, work.ApprovedBy{By: "ann"}, t0); fault.Code(err) != "plan_hash_missing" {
+		t.Errorf("approval without the hash of the plan: got %v, want plan_hash_missing", err)
+	}
+	going, eff := drive(t, waiting, work.ApprovedBy{By: "ann", PlanHash: "file-a"})
 	wantStatus(t, going, work.Running)
 	if eff[0] != (work.SendStep{Attempt: 1, Step: 4}) || going.Approval.PlanHash != "file-a" {
 		t.Fatalf("%v %+v", eff, going.Approval)
