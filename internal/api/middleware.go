@@ -47,7 +47,7 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 		begun := time.Now()
 		info := &requestInfo{id: requestID(r), method: r.Method, path: r.URL.Path, address: s.ClientAddress(r)}
 		r = r.WithContext(context.WithValue(r.Context(), requestKey, info))
-		setHeaders(w.Header(), info.id, s.Version)
+		setHeaders(w.Header(), info.id)
 		if s.ClientTLS(r) {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}
@@ -76,9 +76,9 @@ func isStream(r *http.Request) bool {
 		strings.HasSuffix(r.URL.Path, "/logs") && (wantsStream(r) || strings.Contains(r.Header.Get("Accept"), plainType))
 }
 
-func setHeaders(h http.Header, id, version string) {
+func setHeaders(h http.Header, id string) {
 	h.Set("X-Request-Id", id)
-	h.Set(versionHeader, version)
+	h.Set(versionHeader, hiddenVersion)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -165,6 +165,7 @@ func (s *Server) route(mux *http.ServeMux) http.Handler {
 				s.writeProblem(w, r, err)
 				return
 			}
+			w.Header().Set(versionHeader, s.Version)
 			r = r.WithContext(ctx)
 		}
 		if _, pattern := mux.Handler(r); pattern != "" {

@@ -63,6 +63,7 @@ const (
 	defaultMaxSessions = 20_000
 	answerTimeout      = 60 * time.Second // of an answer that is no stream
 	versionHeader      = "Legwork-Version"
+	hiddenVersion      = "hidden" // in the header of an answer to a caller who is not known
 )
 
 // New makes a Server face.

@@ -92,8 +92,19 @@ func TestKubernetesManifests(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", what, c.got, c.want)
 		}
 	}
+	policy := kinds["NetworkPolicy"]
+	if got := at(policy, "spec", "policyTypes", 0); got != "Ingress" {
+		t.Errorf("policy types: got %v, want Ingress: the metrics need no log in", got)
+	}
+	if got := at(policy, "spec", "ingress", 0, "ports", 0, "port"); got != at(container, "ports", 0, "name") {
+		t.Errorf("port of the network policy: got %v, want that of the container", got)
+	}
+	if at(policy, "spec", "ingress", 0, "from", 0, "namespaceSelector", "matchLabels") == nil {
+		t.Error("sources of the network policy: got all, want a namespace")
+	}
 	labels := at(set, "spec", "selector", "matchLabels")
-	for what, got := range map[string]any{"pods": at(set, "spec", "template", "metadata", "labels"), "service": at(kinds["Service"], "spec", "selector"),
+	for what, got := range map[string]any{"policy": at(policy, "spec", "podSelector", "matchLabels"),
+		"pods": at(set, "spec", "template", "metadata", "labels"), "service": at(kinds["Service"], "spec", "selector"),
 		"budget": at(kinds["PodDisruptionBudget"], "spec", "selector", "matchLabels")} {
 		if len(labels.(map[string]any)) == 0 || !sameMap(got, labels) {
 			t.Errorf("the labels of the %s are %v, not %v", what, got, labels)

@@ -57,7 +57,7 @@ func statusHandler(source statusSource) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		s := source.Status()
-		fmt.Fprintf(w, `{"status":"ok","connected":%t,"draining":%t,"version":%q}`+"\n", s.Connected, s.Draining, Version())
+		fmt.Fprintf(w, `{"status":"ok","connected":%t,"draining":%t}`+"\n", s.Connected, s.Draining)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
 	return mux

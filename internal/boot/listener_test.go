@@ -40,10 +40,11 @@ func TestListener(t *testing.T) {
 			}
 			return resp.StatusCode, string(body)
 		}
-		if code, body := get("/healthz"); code != 200 || !strings.Contains(body, `"status":"ok","connected":true`) {
-			t.Errorf("healthz: %d %s", code, body)
+		code, body := get("/healthz")
+		if want := `{"status":"ok","connected":true,"draining":false}` + "\n"; code != 200 || body != want {
+			t.Errorf("healthz: got %d %q, want 200 %q", code, body, want)
 		}
-		_, body := get("/metrics")
+		_, body = get("/metrics")
 		for _, line := range []string{"legwork_runner_connected 1", "legwork_runner_draining 0", "legwork_runner_capacity 10", `legwork_runner_jobs{state="held"} 3`,
 			`legwork_runner_jobs{state="running"} 2`, "legwork_runner_sessions_total 4", `legwork_runner_steps_finished_total{status="failed"} 5`, "go_goroutines "} {
 			if !strings.Contains(body, "\n"+line) {
