@@ -148,11 +148,12 @@ type Control struct {
 	updateHosted func(ctx context.Context, actor catalog.Actor, runner, version string) (*work.Job, error)
 	firing       firing
 
-	order      atomic.Uint64 // numbers transitions, taken while their Job is locked
-	sessions   *registry
-	handshakes *handshakes
-	queue      *queue.Queue
-	conductor  *conductor
+	order        atomic.Uint64 // numbers transitions, taken while their Job is locked
+	sessions     *registry
+	handshakes   *handshakes
+	foreignLocal sync.Once
+	queue        *queue.Queue
+	conductor    *conductor
 
 	nodes         *nodes.Book
 	logs          *logs.Logs

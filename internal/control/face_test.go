@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,6 +150,29 @@ func TestLauncherJobsGoToTheServersRunnerOnly(t *testing.T) {
 		if o, ok := m.(*wire.Offer); ok {
 			t.Errorf("it was offered job %s", o.Job)
 		}
+	}
+}
+
+// TestForeignLocalRunner covers a record that took the reserved name before: owners read it in the audit log and at the
+// runner.
+func TestForeignLocalRunner(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	taken := s.runner(s.owner(), catalog.RunnerSpec{Name: "taken"})
+	taken.Name = catalog.LocalRunner
+	s.must(s.store.Update(t.Context(), func(tx *store.Tx) error { return tx.PutRunner(&taken) }))
+	by := catalog.Registrar{OrganizationID: s.org, ID: catalog.ServerRegistrar, AnyLabels: true}
+	for range 2 {
+		_, err := s.c.RegisterRunner(t.Context(), by, catalog.Registration{Name: catalog.LocalRunner}, Proof{})
+		if got := fault.Code(err); got != "runner_exists" {
+			t.Errorf("registration: got %q (%v), want runner_exists", got, err)
+		}
+	}
+	if got := len(s.events("runner.name_taken")); got != 1 {
+		t.Errorf("events: got %d, want 1", got)
+	}
+	warnings := s.view(catalog.LocalRunner).Warnings
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "reserved") {
+		t.Errorf("warnings of the runner: got %q, want one that says that its name is reserved", warnings)
 	}
 }
 

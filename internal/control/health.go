@@ -70,6 +70,9 @@ func (c *Control) viewsOf(tx *store.Tx, org string, runners []catalog.Runner) ([
 		v.Condition = work.Fleet{OS: v.HostOS, Lifetime: r.Lifetime, Disabled: r.IsDisabled, Draining: state.Draining,
 			AtRest:    r.Hosting != nil && c.hosting.AtRest(r.ID),
 			Instances: presences(v.Instances)}.Condition(tx.Now())
+		if r.ReservedName(r.RunnerSpec) != nil {
+			v.Warnings = append(v.Warnings, foreignLocalWarning)
+		}
 		views[i] = v
 	}
 	return views, nil

@@ -75,6 +75,7 @@ func (c *Control) RegisterRunner(ctx context.Context, by catalog.Registrar, r ca
 	})
 	switch {
 	case err != nil:
+		c.noteForeignLocal(ctx, actor, by, err)
 		return NewRunner{}, err
 	case by.Launch != "":
 		c.signal(by.OrganizationID)
