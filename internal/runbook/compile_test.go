@@ -388,7 +388,10 @@ func TestEveryPairIsInOneRoundOfOnePart(t *testing.T) {
 	})
 }
 
-func checkPlan(t *rapid.T, p *runbook.Plan) {
+func checkPlan(t interface {
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}, p *runbook.Plan) {
 	type pair struct{ node, item int }
 	seen, last := map[pair]bool{}, map[int]int{}
 	for round, r := range p.Rounds {

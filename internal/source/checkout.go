@@ -96,7 +96,7 @@ func (g *git) look(ctx context.Context, c *checkout, depth int) error {
 }
 
 // safe refuses a name that no honest git writes into a tree.
-func (c *checkout) safe(name string) error {
+func safe(name string) error {
 	local := filepath.IsLocal(filepath.FromSlash(name)) && path.Clean(name) == name
 	if hasGit := strings.Contains("/"+strings.ToLower(name)+"/", "/.git/"); !local || hasGit {
 		return fault.New(fault.Invalid, "bad_source", "the commit holds a file named %.200q, which leads out of the source", name)
@@ -110,28 +110,47 @@ func (c *checkout) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.entries = entries{state: map[string]string{}, links: map[string]string{}}
+	if c.entries, err = parseTree(out); err != nil {
+		return err
+	}
+	return c.mirror.git.bounded(c)
+}
+
+// parseTree reads the output of git ls-tree -r -z -l.
+func parseTree(out []byte) (entries, error) {
+	found := entries{state: map[string]string{}, links: map[string]string{}}
 	for entry := range strings.SplitSeq(string(out), "\x00") {
 		meta, name, ok := strings.Cut(entry, "\t")
 		fields := strings.Fields(meta) // mode, type, id, size
 		if !ok || len(fields) != 4 {
 			continue
 		}
-		if err := c.safe(name); err != nil {
-			return err
+		if err := safe(name); err != nil {
+			return entries{}, err
 		}
-		size, _ := strconv.ParseInt(fields[3], 10, 64)
-		c.bytes += size
+		found.bytes += sizeOf(fields[3])
 		switch {
 		case fields[1] == "commit":
-			c.links[name] = fields[2]
+			found.links[name] = fields[2]
 		case isState(name):
-			c.state[name] = fields[2]
+			found.state[name] = fields[2]
 		default:
-			c.plain = append(c.plain, name)
+			found.plain = append(found.plain, name)
 		}
 	}
-	return c.mirror.git.bounded(c)
+	return found, nil
+}
+
+// maxEntrySize bounds the size of one entry, so that the sum of all entries does not overflow.
+const maxEntrySize = 1 << 40
+
+// sizeOf reads the size of an entry. It is 0 for "-", which git prints for a submodule.
+func sizeOf(text string) int64 {
+	size, err := strconv.ParseUint(text, 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return maxEntrySize
+	}
+	return int64(min(size, maxEntrySize)) //nolint:gosec // bounded
 }
 
 // bounded counts a checkout's files against the limits of the whole source.

@@ -48,6 +48,11 @@ func (c *checkout) submodules(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseSubmodules(out), nil
+}
+
+// parseSubmodules reads the output of git config --null --list for .gitmodules: path -> URL.
+func parseSubmodules(out []byte) map[string]string {
 	named := map[string]*struct{ path, url, update string }{}
 	for entry := range strings.SplitSeq(string(out), "\x00") {
 		key, value, _ := strings.Cut(entry, "\n")
@@ -74,5 +79,5 @@ func (c *checkout) submodules(ctx context.Context) (map[string]string, error) {
 			urls[s.path] = s.url
 		}
 	}
-	return urls, nil
+	return urls
 }

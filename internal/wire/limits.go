@@ -218,7 +218,7 @@ func checkResult(r *work.StepResult) error {
 			return err
 		}
 	}
-	if len(r.Units) > maxUnits {
+	if len(r.Units) > work.MaxUnits {
 		return fmt.Errorf("%d processes are more than anybody hosts", len(r.Units))
 	}
 	for _, u := range r.Units {
@@ -251,9 +251,6 @@ const (
 	maxExcerptLines = 20
 	maxExcerptText  = 2 << 10
 )
-
-// maxUnits bounds the processes that a launcher tells of: those of a hosted Runner, and orphans.
-const maxUnits = 10_000
 
 func checkSpec(s *work.Spec) error {
 	if s == nil {

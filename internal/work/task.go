@@ -96,6 +96,9 @@ type Unit struct {
 	Expires time.Time `cbor:"3,keyasint,omitempty" json:"expires,omitzero"` // of Token
 }
 
+// MaxUnits bounds the processes that a launcher reports: those of a hosted runner, and orphans.
+const MaxUnits = 10_000
+
 // UnitReport is what a launcher says of one process.
 type UnitReport struct {
 	Name  string    `cbor:"1,keyasint" json:"name"`

@@ -70,6 +70,8 @@ func (t *tally) read(r io.Reader) error {
 }
 
 func (t *tally) take(e event) {
+	e.Host, e.Task = oneLine(e.Host), oneLine(e.Task)
+	e.Status, e.Item = oneLine(e.Status), oneLine(e.Item)
 	switch e.Kind {
 	case "play":
 		t.sink.Line("", "PLAY "+e.Task)
@@ -78,7 +80,9 @@ func (t *tally) take(e event) {
 	case "handler":
 		t.sink.Line("", "HANDLER "+e.Task)
 	case "notice":
-		t.sink.Line("", e.Message)
+		for line := range strings.Lines(e.Message) {
+			t.sink.Line("", strings.TrimRight(line, "\r\n"))
+		}
 	case "item":
 		t.say(e)
 		if _, known := t.failed[e.Host]; e.Status == "failed" && !known {
@@ -98,6 +102,9 @@ func (t *tally) take(e event) {
 		t.sink.Line(e.Host, "RECAP "+e.Counts.String())
 	}
 }
+
+// oneLine replaces the line breaks of a name, so that it cannot look like another line of the log.
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
 // say writes a result as lines of its host.
 func (t *tally) say(e event) {
@@ -120,7 +127,7 @@ func (t *tally) say(e event) {
 func (e event) head() string {
 	head := e.Status + ": " + e.Task
 	if e.Kind == "item" {
-		head += " (item=" + strings.ReplaceAll(e.Item, "\n", " ") + ")"
+		head += " (item=" + e.Item + ")"
 	}
 	switch {
 	case e.Ignored:
@@ -148,7 +155,7 @@ func (t *tally) note(e event) {
 	}
 	h.Message = e.Task + ": " + firstLine(e)
 	if item, ok := t.failed[e.Host]; e.Loop && ok {
-		h.Message = fmt.Sprintf("%s (item=%s): %s", e.Task, strings.ReplaceAll(item.Item, "\n", " "), firstLine(item))
+		h.Message = fmt.Sprintf("%s (item=%s): %s", e.Task, item.Item, firstLine(item))
 	}
 }
 

@@ -273,6 +273,9 @@ func (l *Launcher) understand(ctx context.Context, action string, printed *bound
 	if a.Error != nil {
 		return answer{}, a.Error.fault()
 	}
+	if len(a.Units) > work.MaxUnits {
+		return answer{}, wrong(action, fmt.Sprintf("it reports %d processes, more than %d", len(a.Units), work.MaxUnits))
+	}
 	for i := range a.Units {
 		if err := checked(action, &a.Units[i]); err != nil {
 			return answer{}, err
