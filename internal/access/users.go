@@ -149,14 +149,15 @@ func (a *Access) SetPassword(ctx context.Context, actor catalog.Actor, idOrName,
 	})
 }
 
-// MaySetPassword returns a fault when an Actor may not set the password of a user. It does not check the current password.
+// MaySetPassword returns a fault when an Actor may not set the password of a user. It does not check the current
+// password.
 func (a *Access) MaySetPassword(ctx context.Context, actor catalog.Actor, idOrName string) error {
 	_, err := a.passwordOf(ctx, actor, idOrName)
 	return err
 }
 
-// userFor returns the user whose password an Actor may set. Without the permission to administer, the Actor has to know the
-// current password. A wrong one counts, and is noted, as a wrong log in.
+// userFor returns the user whose password an Actor may set. Without the permission to administer, the Actor has to know
+// the current password. A wrong one counts, and is noted, as a wrong log in.
 func (a *Access) userFor(ctx context.Context, actor catalog.Actor, idOrName, current string) (u store.User, err error) {
 	u, err = a.passwordOf(ctx, actor, idOrName)
 	if err != nil || actor.Can(catalog.Administer) {
@@ -165,7 +166,8 @@ func (a *Access) userFor(ctx context.Context, actor catalog.Actor, idOrName, cur
 	return u, a.checkCurrent(ctx, actor, u, current)
 }
 
-// passwordOf returns the user whose password an Actor may set: any user for who may administer, otherwise the Actor itself.
+// passwordOf returns the user whose password an Actor may set: any user for who may administer, otherwise the Actor
+// itself.
 func (a *Access) passwordOf(ctx context.Context, actor catalog.Actor, idOrName string) (u store.User, err error) {
 	if err := actor.Need(catalog.Read); err != nil {
 		return u, err

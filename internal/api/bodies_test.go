@@ -69,12 +69,13 @@ func TestUnreadBody(t *testing.T) {
 	}
 }
 
-// Every operation refuses who may not use it before it reads the body. The bodies in this test never arrive: an operation that
-// waits for one answers that it did not come in time.
+// Every operation refuses who may not use it before it reads the body. The bodies in this test never arrive: an
+// operation that waits for one answers that it did not come in time.
 func TestRightsBeforeBodies(t *testing.T) {
 	w := apitest.Start(t, func(o *api.Options) { o.BodyTimeout = 20 * time.Millisecond })
 	tokens := map[catalog.Role]string{"": ""}
-	for _, role := range []catalog.Role{catalog.RoleOwner, catalog.RoleOperator, catalog.RoleViewer, catalog.RoleRunner} {
+	roles := []catalog.Role{catalog.RoleOwner, catalog.RoleOperator, catalog.RoleViewer, catalog.RoleRunner}
+	for _, role := range roles {
 		tokens[role] = w.TokenFor("default", role)
 	}
 	tried := 0
@@ -108,7 +109,8 @@ func refusalWithoutBody(t *testing.T, w *apitest.World, op route, token string) 
 	w.Must(err)
 	defer c.Close()
 	w.Must(c.SetDeadline(time.Now().Add(apitest.Patience)))
-	head := op.method + " " + op.path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+	head := op.method + " " + op.path + " HTTP/1.1\r\nHost: x\r\n" +
+		"Content-Type: application/json\r\nContent-Length: 100\r\n"
 	if token != "" {
 		head += "Authorization: Bearer " + token + "\r\n"
 	}

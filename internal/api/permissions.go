@@ -2,8 +2,8 @@ package api
 
 import "legwork/internal/catalog"
 
-// permissions has the permission that an operation needs, by its id. It is checked before the body of the request is read. The
-// packages that do the work check it again, and may need more.
+// permissions has the permission that an operation needs, by its id. It is checked before the body of the request is
+// read. The packages that do the work check it again, and may need more.
 var permissions = map[string]catalog.Permission{
 	"register-runner": "", // takes a registration token, which is checked before anything else
 

@@ -105,8 +105,8 @@ type RunnerSection struct {
 	Listen string `json:"Listen"`
 	// How long Jobs may run on after the first signal. Then they are canceled gracefully, as by a second one. 0s: for ever.
 	DrainTimeout catalog.Duration `json:"drain_timeout"`
-	// Labels of this instance, at most 100. A module can ask for them. They add to the labels of the runner record and never replace
-	// one. A registration token limits them.
+	// Labels of this instance, at most 100. A module can ask for them. They add to the labels of the runner record and
+	// never replace one. A registration token limits them.
 	Labels map[string]string `json:"Labels"`
 
 	// Name of the Runner record that registration makes or joins. Default is made of Instance.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Matches reports whether an instance of the runner, with labels of its own, has all labels that are wanted. The labels of the
-// runner's record come first: an instance only adds to them.
+// Matches reports whether an instance of the runner, with labels of its own, has all labels that are wanted. The labels of
+// the runner's record come first: an instance only adds to them.
 func (r Runner) Matches(want, own map[string]string) bool {
 	for k, v := range want {
 		have, ok := r.Labels[k]
@@ -29,9 +29,9 @@ func (r Runner) InstanceLabels(own map[string]string) map[string]string {
 	return all
 }
 
-// AcceptLabels returns the announced labels that an instance of the runner may have in addition to the record's, and the ones
-// that are refused. No instance overrides a label of the record. An instance adds no label at all when its runner was registered
-// with a token that limits labels, or when Legwork launches it.
+// AcceptLabels returns the announced labels that an instance of the runner may have in addition to the record's, and the
+// ones that are refused. No instance overrides a label of the record. An instance adds no label at all when its runner was
+// registered with a token that limits labels, or when Legwork launches it.
 func (r Runner) AcceptLabels(announced map[string]string, registrar string) (accepted, refused map[string]string) {
 	mayAdd := r.Hosting == nil && !limitsLabels(registrar)
 	for key, value := range announced {

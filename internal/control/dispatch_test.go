@@ -367,7 +367,8 @@ func TestSessionGoesToAnotherServer(t *testing.T) {
 func TestLabelsOfAnInstanceCount(t *testing.T) {
 	w := newWorld(t)
 	s, elsewhere := w.serve(Limits{}), w.serve(Limits{})
-	r := s.runner(s.owner(), catalog.RunnerSpec{Labels: map[string]string{"site": "north"}, AllowMultipleInstances: true})
+	spec := catalog.RunnerSpec{Labels: map[string]string{"site": "north"}, AllowMultipleInstances: true}
+	r := s.runner(s.owner(), spec)
 	s.declare(s.owner(), `
 {kind: Stack, name: prod}
 ---

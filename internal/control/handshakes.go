@@ -9,8 +9,8 @@ import (
 	"legwork/internal/wire"
 )
 
-// The limits of connections that have not said hello yet. Each of them holds a small buffer, or a large one of wire.MaxHello
-// bytes. Connections beyond a limit are not read: they hold no buffer, and wait for at most helloTime.
+// The limits of connections that have not said hello yet. Each of them holds a small buffer, or a large one of
+// wire.MaxHello bytes. Connections beyond a limit are not read: they hold no buffer, and wait for at most helloTime.
 const (
 	maxHandshakes       = 512
 	maxRunnerHandshakes = 64 // of one runner, so that a hostile one does not hold up the others
@@ -59,7 +59,9 @@ func (h *handshakes) begin(ctx context.Context, runnerID string) (done func(), e
 }
 
 // errTooManyHellos ends a connection whose turn did not come. The runner connects again by itself.
-var errTooManyHellos = &wire.CloseError{Code: wire.CloseUnavailable, Reason: "too many connections are waiting to say hello"}
+var errTooManyHellos = &wire.CloseError{
+	Code: wire.CloseUnavailable, Reason: "too many connections are waiting to say hello",
+}
 
 // admitLarge waits until a hello of more than the usual size may be read.
 func (h *handshakes) admitLarge(ctx context.Context) (release func(), err error) {

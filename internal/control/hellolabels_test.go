@@ -11,14 +11,15 @@ import (
 	"legwork/internal/work"
 )
 
-// TestAnnouncedLabelsDoNotOverride covers runners that announce a label which their record, or their registration token, does not
-// give them: the jobs for that label go to another runner.
+// TestAnnouncedLabelsDoNotOverride covers runners that announce a label which their record, or their registration
+// token, does not give them: the jobs for that label go to another runner.
 func TestAnnouncedLabelsDoNotOverride(t *testing.T) {
 	ctx := context.Background()
 	zone := func(value string) map[string]string { return map[string]string{"zone": value} }
 	registered := func(labels map[string]string) func(s *server) catalog.Runner {
 		return func(s *server) catalog.Runner {
-			by := catalog.Registrar{OrganizationID: s.org, ID: "0198c0de-0000-7000-8000-000000000001", Name: "token", Labels: zone("a")}
+			const token = "0198c0de-0000-7000-8000-000000000001"
+			by := catalog.Registrar{OrganizationID: s.org, ID: token, Name: "token", Labels: zone("a")}
 			made, err := s.c.RegisterRunner(ctx, by, catalog.Registration{Name: "edge", Labels: labels}, Proof{})
 			s.must(err)
 			_, err = s.c.CreateAssignment(ctx, s.owner(), catalog.AssignmentSpec{Runner: "edge", Scope: "prod"})
@@ -70,7 +71,9 @@ func TestAnnouncedLabelsDoNotOverride(t *testing.T) {
 				f.take()
 				return
 			}
-			eventually(t, "the job waits for the trusted runner", func() bool { return s.job(j.ID).Wait.Code == work.WaitNoInstance })
+			eventually(t, "the job waits for the trusted runner", func() bool {
+				return s.job(j.ID).Wait.Code == work.WaitNoInstance
+			})
 			if m := expect[*wire.Notice](f); !m.Trouble || !strings.Contains(m.Text, "zone=prod") {
 				t.Errorf("notice to the runner: got %+v, want one that names zone=prod", m)
 			}

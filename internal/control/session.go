@@ -288,8 +288,9 @@ func (s *session) tellRefusedLabels(refused map[string]string) {
 		return
 	}
 	s.log.Warn("labels that the instance announced were refused", "labels", catalog.LabelText(refused))
-	text := oneLine(fmt.Sprintf("labels that runner %s may not have were ignored: %s", s.runner, catalog.LabelText(refused)))
-	s.send(&wire.Notice{Text: text + ". Remove them from Runner.Labels, or ask an owner to set them in the record of the runner.", Trouble: true})
+	labels := oneLine(catalog.LabelText(refused))
+	s.send(&wire.Notice{Trouble: true, Text: fmt.Sprintf("labels that runner %s may not have were ignored: %s. "+
+		"Remove them from Runner.Labels, or ask an owner to set them in the record of the runner.", s.runner, labels)})
 }
 
 // renewLater takes Attempts back whose Leases could not be renewed.

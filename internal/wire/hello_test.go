@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The first frame of a session is bounded: a large one needs permission, and a larger one ends the session. Later frames are not.
+// The first frame of a session is bounded: a large one needs permission, and a larger one ends the session. Later
+// frames are not.
 func TestFirstFrame(t *testing.T) {
 	batch := func(size int) *LogBatch {
 		m := &LogBatch{Ref: Ref{Job: "j", Attempt: 1}, First: 1, Count: 1, Records: make([]byte, size)}
