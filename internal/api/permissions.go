@@ -112,7 +112,7 @@ var permissions = map[string]catalog.Permission{
 	"run-runbook":               catalog.Operate,
 	"set-draining":              catalog.Administer,
 	"set-runner-draining":       catalog.Administer,
-	"set-user-password":         catalog.Read, // and more for the password of somebody else: see guardPassword
+	"set-user-password":         catalog.Read, // the password of another user: see guardPassword
 	"set-user-role":             catalog.Administer,
 	"test-runner-webhook":       catalog.Administer,
 	"unregister-runner":         catalog.Connect,

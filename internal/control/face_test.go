@@ -172,7 +172,7 @@ func TestForeignLocalRunner(t *testing.T) {
 	}
 	warnings := s.view(catalog.LocalRunner).Warnings
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "reserved") {
-		t.Errorf("warnings of the runner: got %q, want one that says that its name is reserved", warnings)
+		t.Errorf("warnings of the runner: got %q, want one about the reserved name", warnings)
 	}
 }
 

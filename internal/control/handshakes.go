@@ -58,7 +58,7 @@ func (h *handshakes) begin(ctx context.Context, runnerID string) (done func(), e
 	}, nil
 }
 
-// errTooManyHellos ends a connection whose turn did not come. The runner connects again by itself.
+// errTooManyHellos closes a connection that waited too long. The runner connects again.
 var errTooManyHellos = &wire.CloseError{
 	Code: wire.CloseUnavailable, Reason: "too many connections are waiting to say hello",
 }

@@ -37,7 +37,7 @@ func TestConnectionsWithoutHello(t *testing.T) {
 	s.fake(s.runner(s.owner(), catalog.RunnerSpec{}), "other").online(s)
 }
 
-// What waits for a hello gives its place back, also when its turn did not come.
+// A connection releases its place when its hello was read or its wait was canceled.
 func TestHandshakesGiveBack(t *testing.T) {
 	h := newHandshakes()
 	var done []func()

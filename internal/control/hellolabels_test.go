@@ -75,7 +75,7 @@ func TestAnnouncedLabelsDoNotOverride(t *testing.T) {
 				return s.job(j.ID).Wait.Code == work.WaitNoInstance
 			})
 			if m := expect[*wire.Notice](f); !m.Trouble || !strings.Contains(m.Text, "zone=prod") {
-				t.Errorf("notice to the runner: got %+v, want one that names zone=prod", m)
+				t.Errorf("notice to the runner: got %+v, want zone=prod in it", m)
 			}
 		})
 	}

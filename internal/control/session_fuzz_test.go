@@ -50,7 +50,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// hostileMessages makes messages of bytes: the first says which one, the second which job it is about.
+// hostileMessages decodes messages, two bytes each: the kind, and the job.
 func hostileMessages(data []byte, victim wire.Ref) []wire.Message {
 	refs := []wire.Ref{victim, {Job: victim.Job, Attempt: victim.Attempt + 1}, {Job: "nothing", Attempt: 1}}
 	var all []wire.Message

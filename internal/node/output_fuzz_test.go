@@ -20,7 +20,7 @@ func FuzzFromOutput(f *testing.F) {
 		nodes, err := FromOutput(json.RawMessage(value))
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.TooLarge) {
-				t.Fatalf("%q: got %v, want a fault that says what is wrong", value, err)
+				t.Fatalf("%q: got %v, want an Invalid or TooLarge fault", value, err)
 			}
 			return
 		}
