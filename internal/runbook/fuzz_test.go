@@ -20,6 +20,7 @@ func FuzzResolve(f *testing.F) {
 		[]byte(`{"pw":"not to be shown 1","f":"text","l":["a","b"]}`))
 	f.Add([]byte(`[{"name":"d","type":"date"},{"name":"b","type":"boolean"}]`),
 		[]byte(`{"d":"2026-02-30","b":"maybe","x":{"y":[]}}`))
+	f.Add([]byte(`[{"type":"secret"},{}]`), []byte(`{"":""}`))
 	f.Fuzz(func(t *testing.T, declared, given []byte) {
 		var options []catalog.Option
 		var values map[string]any
@@ -28,6 +29,13 @@ func FuzzResolve(f *testing.F) {
 		}
 		spec := over(cmd("x"))
 		spec.Options = options
+		names := map[string]bool{"": true} // the catalog refuses an option without a name, and a second one of the same name
+		for _, o := range options {
+			if names[o.Name] {
+				return
+			}
+			names[o.Name] = true
+		}
 		if len(runbook.Problems(spec)) > 0 {
 			return
 		}
