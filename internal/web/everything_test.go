@@ -181,7 +181,9 @@ func shopWork(s *apitest.StepRun) work.StepResult {
 		}
 		s.Print("\x1b[31m\u2577\x1b[0m", "\x1b[31m\u2502\x1b[0m \x1b[1m\x1b[31mError: \x1b[0m\x1b[1mcreating EC2 subnet: the address range 10.0.16.0/20 is in use\x1b[0m", "\x1b[31m\u2575\x1b[0m")
 		return work.StepResult{Status: work.StepFailed, ExitCode: 1, Failure: &work.Failure{Code: "apply_failed", Hint: "read the log",
-			Message: "the plan could not be applied: creating EC2 subnet: the address range 10.0.16.0/20 is in use"}}
+			Message: "the plan could not be applied: creating EC2 subnet: the address range 10.0.16.0/20 is in use",
+			Excerpt: &work.Excerpt{Summary: "creating EC2 subnet: the address range 10.0.16.0/20 is in use", Attempt: 1, Step: 4, Seq: 64,
+				Lines: []string{"Error: creating EC2 subnet: the address range 10.0.16.0/20 is in use"}}}}
 	}
 	return r
 }

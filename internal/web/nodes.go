@@ -38,6 +38,7 @@ type nodesView struct {
 	stacks []string
 	shown  []control.NodeView // of this page
 	tabs   []tab
+	sorted sorting
 	next   int // Nodes that come before the next page, 0 at the end
 }
 
@@ -93,6 +94,15 @@ func (p *nodesView) choose() {
 	if uncovered {
 		all = slices.DeleteFunc(slices.Clone(all), func(n control.NodeView) bool { return n.Runner != "" })
 	}
+	if p.query("sort") != "" {
+		all = slices.Clone(all)
+	}
+	p.sorted = sortList(p.visit, all,
+		column[control.NodeView]{"name", byText(func(n control.NodeView) string { return n.Name })},
+		column[control.NodeView]{"from", byText(func(n control.NodeView) string { return n.Source })},
+		column[control.NodeView]{"system", byText(func(n control.NodeView) string { return systemText(n.Node) })},
+		column[control.NodeView]{"runner", byText(func(n control.NodeView) string { return n.Runner })},
+	)
 	from, _ := strconv.Atoi(p.query("after")) // what is no number is the first page
 	from = min(max(from, 0), len(all))
 	p.shown = first(all[from:], nodesShown)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -22,9 +23,20 @@ func runbooksPage() page {
 type runbooksView struct {
 	*visit
 	search string
+	sorted sorting
 	lines  []runbookLine // of this page
 	total  int           // that fit the search
 	next   int           // that come before the next page, 0 at the end
+}
+
+// compareDue compares when runbooks are run next by a schedule; one without a schedule comes last.
+func compareDue(a, b catalog.Runbook, now time.Time) int {
+	first, _ := nextDue(a.RunbookSpec, now)
+	second, _ := nextDue(b.RunbookSpec, now)
+	if first.IsZero() != second.IsZero() {
+		return cmp.Compare(second.Unix(), first.Unix())
+	}
+	return first.Compare(second)
 }
 
 // runbookLine is a Runbook with its last Job and when it is run next by itself.
@@ -47,6 +59,11 @@ func loadRunbooks(v *visit) (content, error) {
 			fit = append(fit, b)
 		}
 	}
+	p.sorted = sortList(v, fit,
+		column[catalog.Runbook]{"path", byText(func(b catalog.Runbook) string { return b.Path() })},
+		column[catalog.Runbook]{"steps", func(a, b catalog.Runbook) int { return cmp.Compare(len(a.Steps), len(b.Steps)) }},
+		column[catalog.Runbook]{"next", func(a, b catalog.Runbook) int { return compareDue(a, b, v.now) }},
+	)
 	from, _ := strconv.Atoi(v.query("after")) // what is no number is the first page
 	from = min(max(from, 0), len(fit))
 	if p.total = len(fit); from+runbooksShown < p.total {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ type runnersView struct {
 	tabs   []tab
 	open   []string // names of the Runners whose Instances are shown
 	search string
+	sorted sorting
 	active []*work.Job
 	others []runnerView // those of another version than this Server, while no release is published
 
@@ -128,13 +130,28 @@ func (p *runnersView) narrow(fleet []runnerView) {
 	for _, s := range runnerTabs {
 		p.tabs = append(p.tabs, tab{title: known(runnerMoods, s).word, path: p.with("state", strings.ToLower(string(s))), count: counts[s], on: wanted == s})
 	}
+	p.sorted = sortList(p.visit, fits,
+		column[runnerView]{"name", byText(func(r runnerView) string { return r.Name })},
+		column[runnerView]{"type", byText(runnerView.kind)},
+		column[runnerView]{"region", byText(runnerView.region)},
+		column[runnerView]{"status", byText(func(r runnerView) string { return string(r.Status) })},
+		column[runnerView]{"load", func(a, b runnerView) int { return cmp.Compare(a.load(), b.load()) }},
+		column[runnerView]{"version", byText(runnerView.version)},
+		column[runnerView]{"created", byTime(func(r runnerView) time.Time { return r.CreatedAt })},
+	)
 	p.leaf(fits)
 }
+
+// load returns the share of the slots of a runner that are taken.
+func (r runnerView) load() float64 { return float64(r.used) / float64(max(r.capacity, 1)) }
 
 // leaf takes the sheet of the list that begins after a name, so that it stays the same while Runners come and go before it.
 func (p *runnersView) leaf(fits []runnerView) {
 	begin := 0
-	if after := p.query("after"); after != "" {
+	switch after := p.query("after"); {
+	case p.sorted.changed():
+		begin = slices.IndexFunc(fits, func(r runnerView) bool { return r.Name == after }) + 1
+	case after != "":
 		for begin < len(fits) && fits[begin].Name <= after {
 			begin++
 		}

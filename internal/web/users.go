@@ -1,6 +1,8 @@
 package web
 
 import (
+	"time"
+
 	"legwork/internal/access"
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -12,7 +14,14 @@ func usersPage() page {
 		if err != nil {
 			return content{}, err
 		}
-		c := content{title: "Users", body: usersBody(v, users)}
+		sorted := sortList(v, users,
+			column[access.User]{"name", byText(func(u access.User) string { return u.Name })},
+			column[access.User]{"role", byText(func(u access.User) string { return string(u.Role) })},
+			column[access.User]{"used", byTime(func(u access.User) time.Time { return u.LastUsedAt })},
+			column[access.User]{"password", byTime(func(u access.User) time.Time { return u.PasswordAt })},
+			column[access.User]{"created", byTime(func(u access.User) time.Time { return u.CreatedAt })},
+		)
+		c := content{title: "Users", body: usersBody(v, users, sorted)}
 		c.parts = []part{{id: "users", body: userRows(v, users), rows: []part{}}}
 		for _, u := range users {
 			c.parts[0].rows = append(c.parts[0].rows, part{id: "user-" + u.ID, body: userRow(v, u)})
