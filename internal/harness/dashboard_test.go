@@ -55,6 +55,7 @@ func openBrowser(t *testing.T, s *harness.Server) *browser {
 		t.Skip("chromium is not installed: scripts/prerequisites.sh does that")
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.Flag("ignore-certificate-errors", true),
 		chromedp.WindowSize(1360, 900), chromedp.UserDataDir(t.TempDir()), chromedp.Env("HOME="+t.TempDir()))
 	allocated, endAll := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocated, chromedp.WithErrorf(browserErrorf))

@@ -5,6 +5,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -279,7 +281,11 @@ func startServer(t testing.TB, host, data string, more []string) *Server {
 	if err := os.Chmod(data, 0o700); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, URL: "http://" + addr, Data: data, Home: home}
+	scheme := "http://"
+	if slices.Contains(more, "--tls-cert") {
+		scheme = "https://"
+	}
+	s := &Server{t: t, URL: scheme + addr, Data: data, Home: home}
 	s.args = append([]string{"server", "--data", s.Data, "--listen", addr}, more...)
 	s.Start()
 	return s
@@ -294,7 +300,7 @@ func (s *Server) Start() {
 		if s.Ended() {
 			s.t.Fatalf("the server ended: %s", s.Output())
 		}
-		r, err := http.Get(s.URL + "/readyz")
+		r, err := ready.Get(s.URL + "/readyz")
 		if err != nil {
 			return false
 		}
@@ -302,6 +308,9 @@ func (s *Server) Start() {
 		return r.StatusCode == http.StatusOK
 	})
 }
+
+// ready asks servers of tests whether they are ready. Their certificates are self-signed.
+var ready = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 
 // Use adds arguments with which the Server is started from now on.
 func (s *Server) Use(more ...string) { s.args = append(s.args, more...) }
