@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests and checks need of the system and is not there: git, a C compiler (for the race
-# detector), PostgreSQL, sshd, sudo, Ansible, Chromium, shellcheck, bsdtar, dpkg-deb, jq, Python, setsid. That needs root and apt; without them it says what is missing.
+# detector), PostgreSQL, sshd, HAProxy, sudo, Ansible, Chromium, shellcheck, bsdtar, dpkg-deb, jq, Python, setsid. That needs root and apt; without them it says what is missing.
 # It starts no service: the tests run their own in temporary folders.
 set -euo pipefail
 
@@ -13,6 +13,7 @@ need() { # need PACKAGE... -- a command that succeeds when they are there
 }
 postgres_there() { compgen -G '/usr/lib/postgresql/*/bin/initdb' || command -v initdb; }
 sshd_there() { [[ -x /usr/sbin/sshd ]] || command -v sshd; }
+haproxy_there() { [[ -x /usr/sbin/haproxy ]] || command -v haproxy; }
 compiler_there() { command -v "${CC:-gcc}" && [[ $(uname) != Linux || -e /usr/include/stdlib.h ]]; }
 
 need git -- command -v git
@@ -21,6 +22,7 @@ need gcc libc6-dev -- compiler_there
 need postgresql -- postgres_there
 need openssh-server -- sshd_there
 need sudo -- command -v sudo
+need haproxy -- haproxy_there
 need openssh-client -- command -v ssh-keygen
 need chromium -- command -v chromium
 need ansible-core -- command -v ansible-playbook

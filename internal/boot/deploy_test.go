@@ -282,6 +282,22 @@ func TestSystemdUnits(t *testing.T) {
 	}
 }
 
+// TestUnitOfSeveralServers verifies the unit of the server together with its drop-in for several servers.
+func TestUnitOfSeveralServers(t *testing.T) {
+	read := func(path ...string) string {
+		data, err := os.ReadFile(filepath.Join(append([]string{deploy, "systemd"}, path...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	dropIn := read("legwork-server.service.d", "cluster.conf")
+	verifyUnit(t, "legwork-server.service", read("legwork-server.service")+"\n"+dropIn)
+	if !strings.Contains(dropIn, "--config /etc/legwork/server.yaml") {
+		t.Error("the drop-in does not start the server with the shared settings")
+	}
+}
+
 // verifyUnit has systemd itself read a unit, where it is there.
 func verifyUnit(t *testing.T, name, text string) {
 	t.Helper()

@@ -234,11 +234,13 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 // Server is a legwork server process.
 type Server struct {
 	*Process
-	t       testing.TB
-	URL     string
-	Data    string
-	args    []string
-	Home    string // HOME of everything that is started for this Server
+	t          testing.TB
+	URL        string
+	Data       string
+	args       []string
+	Home       string   // HOME of everything that is started for this Server
+	processEnv []string // of the server, in addition
+
 	tokenMu sync.Mutex
 	token   string
 }
@@ -271,7 +273,13 @@ func PrivateFolder(t testing.TB) string {
 	return dir
 }
 
-func startServer(t testing.TB, host, data string, more []string) *Server {
+// StartServerEnv is StartServer with more variables in the environment of the server.
+func StartServerEnv(t testing.TB, env []string, more ...string) *Server {
+	t.Helper()
+	return startServer(t, "127.0.0.1", "", more, env...)
+}
+
+func startServer(t testing.TB, host, data string, more []string, env ...string) *Server {
 	t.Helper()
 	home := t.TempDir()
 	if data == "" {
@@ -285,7 +293,7 @@ func startServer(t testing.TB, host, data string, more []string) *Server {
 	if slices.Contains(more, "--tls-cert") {
 		scheme = "https://"
 	}
-	s := &Server{t: t, URL: scheme + addr, Data: data, Home: home}
+	s := &Server{t: t, URL: scheme + addr, Data: data, Home: home, processEnv: env}
 	s.args = append([]string{"server", "--data", s.Data, "--listen", addr}, more...)
 	s.Start()
 	return s
@@ -295,7 +303,8 @@ func startServer(t testing.TB, host, data string, more []string) *Server {
 func (s *Server) Start() {
 	s.t.Helper()
 	// Receivers of webhooks are on loopback, and some Servers listen in a network of the test.
-	s.Process = start(s.t, s.env("LEGWORK_SERVER__WEBHOOK_DENY_PRIVATE=false", "LEGWORK_SERVER__ALLOW_PLAIN_HTTP=true"), s.args...)
+	env := append([]string{"LEGWORK_SERVER__WEBHOOK_DENY_PRIVATE=false", "LEGWORK_SERVER__ALLOW_PLAIN_HTTP=true"}, s.processEnv...)
+	s.Process = start(s.t, s.env(env...), s.args...)
 	Eventually(s.t, "the server is ready", func() bool {
 		if s.Ended() {
 			s.t.Fatalf("the server ended: %s", s.Output())
