@@ -155,9 +155,15 @@ func (e *Engine) Result(ctx context.Context, step work.StepKind, w engine.Worksp
 	return result, nil
 }
 
-// capture runs one of the program's own reading commands in the Workspace.
+// capture runs one of the program's own reading commands for the stack of the workspace.
 func (e *Engine) capture(ctx context.Context, w engine.Workspace, limit int64, read func(io.Reader) error, args ...string) error {
-	argv := append(append(slices.Clone(w.Confine), w.Tool.Path), append(args, "--non-interactive", "--stack="+stackOf(w))...)
+	return run(ctx, w, limit, read, append(args, "--stack="+stackOf(w))...)
+}
+
+// run runs the program in the workspace. The program reads the source, and the source can name programs to start, so
+// the command is confined like a step.
+func run(ctx context.Context, w engine.Workspace, limit int64, read func(io.Reader) error, args ...string) error {
+	argv := append(append(slices.Clone(w.Confine), w.Tool.Path), append(args, "--non-interactive")...)
 	err := engine.Capture(ctx, argv, environment(w), w.Dir, limit, read)
 	var ended *engine.CaptureError
 	if errors.As(err, &ended) {

@@ -64,9 +64,8 @@ func backendURL(ctx context.Context, w engine.Workspace) string {
 	var account struct {
 		URL string `json:"url"`
 	}
-	argv := []string{w.Tool.Path, "whoami", "--json", "--non-interactive"}
-	err := engine.Capture(ctx, argv, environment(w), w.Dir, maxVersion, func(r io.Reader) error { return json.NewDecoder(r).Decode(&account) })
-	if err != nil {
+	read := func(r io.Reader) error { return json.NewDecoder(r).Decode(&account) }
+	if err := run(ctx, w, maxVersion, read, "whoami", "--json"); err != nil {
 		return ""
 	}
 	return account.URL
