@@ -65,8 +65,9 @@ func run(t *testing.T, policy confine.Policy, uid uint32, script string) (out st
 	}
 	argv := policy.Command(self, "sh", "-c", script)
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "SERVER="+strconv.Itoa(os.Getpid()))
+	cmd.Env = append(os.Environ(), "HOME=/nonexistent", "SERVER="+strconv.Itoa(os.Getpid()))
 	if uid != 0 {
+		allowEntry(t, filepath.Dir(self)) // that user starts the test's program
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	}
 	text, err := cmd.CombinedOutput()
@@ -104,11 +105,6 @@ func allowEntry(t *testing.T, dir string) {
 func TestHiddenFolderIsInvisible(t *testing.T) {
 	users(t, func(t *testing.T, uid uint32) {
 		data, policy := host(t)
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		allowEntry(t, filepath.Dir(self)) // nobody starts the test's program
 		root := filepath.Dir(data)
 		for _, script := range []string{
 			"cat " + data + "/master-key", "ls " + data, "ls " + root, "cat " + root + "/link/master-key",
@@ -145,10 +141,30 @@ func TestWhatIsNotHiddenWorks(t *testing.T) {
 			"cat " + root + "/other/readable", "echo x > /dev/null", "echo x | cat | grep x", "cd ~ && echo x > file && cat file",
 			"[ \"$HOME\" = " + policy.Home + " ]", "sleep 10 & kill $!", "cat /etc/passwd /proc/self/status > /dev/null",
 			"cat < /dev/stdin < /etc/passwd > /dev/null", "bash -c 'cat <(echo x)'",
+			// Programs differ in which of two entries they take, so there must be one.
+			"[ \"$(tr '\\0' '\\n' < /proc/$$/environ | grep -c ^HOME=)\" = 1 ]",
 		} {
 			if out, err := run(t, policy, uid, script); err != nil {
 				t.Errorf("%s: got %q, %v", script, out, err)
 			}
+		}
+	})
+}
+
+// TestParentThatCannotBeListed hides a folder inside one that the user may enter but not list.
+func TestParentThatCannotBeListed(t *testing.T) {
+	users(t, func(t *testing.T, uid uint32) {
+		data, policy := host(t)
+		root := filepath.Dir(data)
+		if err := os.Chmod(root, 0o311); err != nil {
+			t.Fatal(err)
+		}
+		policy.Home = ""
+		if out, err := run(t, policy, uid, "cat "+data+"/jobs/mine"); err != nil || out != "the content" {
+			t.Errorf("what may be read: got %q, %v", out, err)
+		}
+		if out, err := run(t, policy, uid, "cat "+data+"/master-key"); err == nil {
+			t.Errorf("what is hidden: got %q, want a refusal", out)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -63,7 +64,7 @@ func Exec(p Policy, argv, environ []string) error {
 			return fmt.Errorf("make the home folder of a confined program: %w", err)
 		}
 		p.Write = append(p.Write[:len(p.Write):len(p.Write)], p.Home)
-		environ = append(environ[:len(environ):len(environ)], "HOME="+p.Home)
+		environ = withHome(environ, p.Home)
 	}
 	path, err := program(argv[0], environ)
 	if err != nil {
@@ -73,6 +74,12 @@ func Exec(p Policy, argv, environ []string) error {
 		return err
 	}
 	return syscall.Exec(path, argv, environ)
+}
+
+// withHome returns the environment with home as its only HOME. Programs differ in which of two entries they take.
+func withHome(environ []string, home string) []string {
+	isHome := func(entry string) bool { return strings.HasPrefix(entry, "HOME=") }
+	return append(slices.DeleteFunc(slices.Clone(environ), isHome), "HOME="+home)
 }
 
 // program finds the program of a command line on the PATH of its environment. Folders that are not absolute are passed over.
@@ -165,6 +172,7 @@ func (r *rules) allowEach(paths []string, rights uint64, hidden []string) error 
 
 // allow grants rights on a folder and what is in it, apart from what is hidden. A folder that holds something hidden is not granted
 // itself, because that would reach the hidden part: only its other entries are. What is added to it later is not visible.
+// Nothing is granted in a folder that this user cannot list.
 func (r *rules) allow(path string, rights uint64, hidden []string) error {
 	if within(path, hidden) {
 		return nil
@@ -173,6 +181,9 @@ func (r *rules) allow(path string, rights uint64, hidden []string) error {
 		return r.grant(path, rights)
 	}
 	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
