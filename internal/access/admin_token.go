@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"legwork/internal/catalog"
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 )
@@ -44,7 +45,7 @@ func (a *Access) dropAdminFile(used []byte) {
 func ResetAdminToken(ctx context.Context, st *store.Store, dir string) (string, error) {
 	path := filepath.Join(dir, adminTokenFile)
 	token, hash := NewToken()
-	if err := replaceFile(path, token+"\n"); err != nil {
+	if err := durable.WriteFile(path, []byte(token+"\n")); err != nil {
 		return "", fmt.Errorf("write the admin token: %w", err)
 	}
 	err := st.Update(ctx, func(tx *store.Tx) error {

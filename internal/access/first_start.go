@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"legwork/internal/catalog"
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/store"
 )
@@ -33,7 +34,7 @@ func (a *Access) firstStart(ctx context.Context) error {
 		return errors.Join(err, finishAdminToken(provisional, path, hash))
 	}
 	token, hash := NewToken()
-	if err := replaceFile(provisional, token+"\n"); err != nil {
+	if err := durable.WriteFile(provisional, []byte(token+"\n")); err != nil {
 		return fmt.Errorf("write the admin token: %w", err)
 	}
 	err := a.store.Update(ctx, func(tx *store.Tx) error { return createAdmin(tx, hash) })
@@ -107,17 +108,5 @@ func finishAdminToken(provisional, path string, hash []byte) error {
 	if err := os.Rename(provisional, path); err != nil {
 		return fmt.Errorf("write the admin token: %w", err)
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// replaceFile writes a file of mode 0600 in place of any other.
-func replaceFile(path, text string) error {
-	temporary, err := writeTemporary(path, text)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	return nil
+	return durable.SyncFolder(filepath.Dir(path))
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 )
 
@@ -91,12 +92,12 @@ func takeNewMasterKey(path string) error {
 		return fault.New(fault.Unavailable, "master_key_unwritable", "the new master key cannot be put in the place of the old one: %s", path).
 			WithHint("move %s%s to %s by hand", path, nextSuffix, path).WithCause(err)
 	}
-	return syncFolder(filepath.Dir(path))
+	return durable.SyncFolder(filepath.Dir(path))
 }
 
 // writeOnce makes a file of mode 0600 that is complete as soon as it is seen, and never replaces one.
 func writeOnce(path, text string) error {
-	temporary, err := writeTemporary(path, text)
+	temporary, err := durable.WriteTemporary(path, []byte(text))
 	if err != nil {
 		return err
 	}
@@ -104,28 +105,5 @@ func writeOnce(path, text string) error {
 	if err := os.Link(temporary, path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// writeTemporary writes text durably to a new file of mode 0600 beside path.
-func writeTemporary(path, text string) (name string, err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return "", err
-	}
-	_, err = file.WriteString(text)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err != nil {
-		os.Remove(file.Name())
-		return "", err
-	}
-	return file.Name(), nil
-}
-
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return durable.SyncFolder(filepath.Dir(path))
 }

@@ -14,7 +14,7 @@ var levels = []struct {
 	packages []string
 }{
 	{"pure", []string{"lazyregexp", "fault", "graph", "expression", "node", "catalog", "runbook", "work", "scale"}}, // in the order of their chain
-	{"means", []string{"confine", "release", "launcher", "wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
+	{"means", []string{"durable", "confine", "release", "launcher", "wire", "process", "engine", "source", "reference", "remote", "store", "blob", "bus", "webhook"}},
 	{"actors", []string{"control", "runner", "access", "backup"}},
 	{"faces", []string{"api", "web", "cli"}},
 	{"assembly", []string{"boot"}},

@@ -40,8 +40,7 @@ func hostLimit(log *slog.Logger) *connectionLimit {
 	return newConnectionLimit(hostConnections, hostConnections, netip.Addr.IsLoopback, log)
 }
 
-// connectionsWithin returns how many connections a process may hold that wants a number of them and may open a number of
-// files: a quarter of the files, within bounds, stays for its database, its own files and its child processes.
+// connectionsWithin returns the limit of connections for a process that may open a number of files: at most wanted. A quarter of the files, within bounds, stays for its database, its own files and its child processes.
 func connectionsWithin(wanted, files int) int {
 	if files <= 0 {
 		return wanted
@@ -67,9 +66,9 @@ func (l limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		network := clientNetwork(conn.RemoteAddr())
-		if l.limit.add(network, time.Now()) {
-			return &limitedConn{Conn: conn, done: sync.OnceFunc(func() { l.limit.remove(network) })}, nil
+		from := clientAddress(conn.RemoteAddr())
+		if l.limit.add(from, time.Now()) {
+			return &limitedConn{Conn: conn, done: sync.OnceFunc(func() { l.limit.remove(from) })}, nil
 		}
 		conn.Close()
 	}
@@ -86,29 +85,34 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// clientNetwork returns what counts as one address: of IPv6 the network of 64 bits, which one client usually has whole.
-func clientNetwork(address net.Addr) netip.Prefix {
+// clientAddress returns the address of a peer, or the zero Addr when it has none.
+func clientAddress(address net.Addr) netip.Addr {
 	from, err := netip.ParseAddrPort(address.String())
 	if err != nil {
-		return netip.Prefix{}
+		return netip.Addr{}
 	}
-	ip := from.Addr().Unmap().WithZone("")
-	bits := ip.BitLen()
-	if ip.Is6() {
+	return from.Addr().Unmap().WithZone("")
+}
+
+// clientNetwork returns the network that counts as one client: of IPv6 64 bits, which one client usually has whole.
+func clientNetwork(from netip.Addr) netip.Prefix {
+	bits := from.BitLen()
+	if from.Is6() {
 		bits = 64
 	}
-	return netip.PrefixFrom(ip, bits).Masked()
+	return netip.PrefixFrom(from, bits).Masked()
 }
 
 // add counts a connection. It returns false when there are too many.
-func (c *connectionLimit) add(network netip.Prefix, now time.Time) bool {
+func (c *connectionLimit) add(from netip.Addr, now time.Time) bool {
+	network := clientNetwork(from)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open >= c.total {
 		c.refuse(now, "connections refused: there are too many", "max_connections", c.total)
 		return false
 	}
-	if c.byAddress[network] >= c.perAddress && !c.shared(network.Addr()) {
+	if c.byAddress[network] >= c.perAddress && !c.shared(from) {
 		c.refuse(now, "connections refused: too many from one address", "address", network.Addr(), "max_connections_per_address", c.perAddress)
 		return false
 	}
@@ -127,7 +131,8 @@ func (c *connectionLimit) refuse(now time.Time, text string, details ...any) {
 	c.logged, c.refused = now, 0
 }
 
-func (c *connectionLimit) remove(network netip.Prefix) {
+func (c *connectionLimit) remove(from netip.Addr) {
+	network := clientNetwork(from)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--

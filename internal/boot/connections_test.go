@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -33,13 +34,15 @@ type addressedConn struct {
 func (c addressedConn) RemoteAddr() net.Addr { return c.remote }
 
 func TestConnectionLimit(t *testing.T) {
-	proxy := netip.MustParseAddr("10.0.0.7")
-	shared := func(a netip.Addr) bool { return a == proxy || a.IsLoopback() }
-	limit := newConnectionLimit(6, 2, shared, slog.New(slog.DiscardHandler))
+	proxies := []netip.Addr{netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("2001:db8:1::7")}
+	shared := func(a netip.Addr) bool { return slices.Contains(proxies, a) || a.IsLoopback() }
+	limit := newConnectionLimit(12, 2, shared, slog.New(slog.DiscardHandler))
 	inner := &scriptedListener{from: []string{
 		"192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", // the third is one too many of its address
 		"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1", // one network
 		"10.0.0.7:1", "127.0.0.1:1", // shared
+		"[::1]:1", "[::1]:2", "[::1]:3", // shared
+		"[2001:db8:1::7]:1", "[2001:db8:1::7]:2", "[2001:db8:1::7]:3", // a proxy
 		"192.0.2.9:1", // one too many in all
 	}}
 	listener := limit.listener(inner)
@@ -51,8 +54,8 @@ func TestConnectionLimit(t *testing.T) {
 		}
 		open = append(open, conn)
 	}
-	if len(open) != 6 {
-		t.Fatalf("got %d connections, want 6", len(open))
+	if len(open) != 12 {
+		t.Fatalf("got %d connections, want 12", len(open))
 	}
 	open[0].Close()
 	open[0].Close() // counts once

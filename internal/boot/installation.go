@@ -3,13 +3,16 @@ package boot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
 
+	"legwork/internal/durable"
 	"legwork/internal/store"
 )
 
@@ -20,6 +23,9 @@ const markerFile = "installation.json"
 // markerInterval is how often the position in the file is brought up to date.
 const markerInterval = time.Second
 
+// lastMarkerTimeout bounds the last update of the file, so that a database that does not answer cannot delay the end of the server.
+const lastMarkerTimeout = 5 * time.Second
+
 // marker is the content of the file.
 type marker struct {
 	Installation string `json:"installation"`
@@ -27,13 +33,23 @@ type marker struct {
 	Folder       uint64 `json:"folder"`   // number of the folder in its file system; 0 where there is none
 }
 
-// readMarker returns an empty marker when the file is missing or damaged.
-func readMarker(dir string) (m marker) {
+// errMarkerDamaged means that the server cannot compare the database with the file.
+var errMarkerDamaged = errors.New("the file " + markerFile + " in the data folder is damaged")
+
+// readMarker returns an empty marker when the file is missing, and errMarkerDamaged when it has no valid content.
+func readMarker(dir string) (marker, error) {
 	text, err := os.ReadFile(filepath.Join(dir, markerFile))
-	if err != nil || json.Unmarshal(text, &m) != nil {
-		return marker{}
+	if errors.Is(err, fs.ErrNotExist) {
+		return marker{}, nil
 	}
-	return m
+	if err != nil {
+		return marker{}, fmt.Errorf("read the marker of the installation: %w", err)
+	}
+	var m marker
+	if err := json.Unmarshal(text, &m); err != nil || m.Installation == "" {
+		return marker{}, errMarkerDamaged
+	}
+	return m, nil
 }
 
 func (m marker) write(dir string) error {
@@ -41,11 +57,10 @@ func (m marker) write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("write the marker of the installation: %w", err)
 	}
-	path := filepath.Join(dir, markerFile)
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o600); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, markerFile), append(text, '\n')); err != nil {
 		return fmt.Errorf("write the marker of the installation: %w", err)
 	}
-	return os.Rename(path+".new", path)
+	return nil
 }
 
 // place is where a database is used.
@@ -80,7 +95,11 @@ func (s *server) useDatabase(ctx context.Context) error {
 	if at.home, err = s.store.Home(ctx); err != nil {
 		s.log.Warn("the database does not say where it is, so that a copy is not noticed by that", "error", err)
 	}
-	known := readMarker(s.settings.Data)
+	known, err := readMarker(s.settings.Data)
+	damaged := errors.Is(err, errMarkerDamaged)
+	if err != nil && !damaged {
+		return err
+	}
 	now := marker{Folder: at.folder}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		i, err := tx.InstallationForUpdate()
@@ -91,7 +110,11 @@ func (s *server) useDatabase(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if reason := copyReason(i, position, known, at); reason != "" && i.Hold == nil {
+		reason := copyReason(i, position, known, at)
+		if damaged {
+			reason = errMarkerDamaged.Error() + ": the server cannot tell whether the database is a copy"
+		}
+		if reason != "" && i.Hold == nil {
 			i.Hold = &store.Hold{Reason: reason, Since: tx.Now()}
 		}
 		if i.ID == "" {
@@ -119,7 +142,9 @@ func (s *server) keepMarker(ctx context.Context) error {
 		case <-tick.C:
 			s.markPosition(ctx)
 		case <-ctx.Done():
-			s.markPosition(context.WithoutCancel(ctx))
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), lastMarkerTimeout)
+			defer stop()
+			s.markPosition(last)
 			return nil
 		}
 	}

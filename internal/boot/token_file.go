@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 )
 
@@ -128,32 +129,12 @@ func writeOwn(path string, text []byte) error {
 	if _, err := ownPlace(path); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // of mode 0600
-	if err == nil {
-		_, err = file.Write(text)
-		if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-			err = os.Rename(file.Name(), path) // replaces a symbolic link itself
-		}
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}
-	if err == nil {
-		err = syncFolder(filepath.Dir(path))
-	}
+	err := durable.WriteFile(path, text)
 	if err != nil {
 		return fault.New(fault.Invalid, "token_file", "the file %s cannot be written", path).
 			WithHint("its folder must be there and this user must have the right to write in it").WithCause(err)
 	}
 	return nil
-}
-
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // writable makes the folder of a token file and tries it, before anything is registered that could not be kept.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/release"
 	"legwork/internal/wire"
@@ -145,6 +146,6 @@ func (r *Runner) noteFailed(version string) {
 		return
 	}
 	if data, err := json.Marshal(failedRelease{version, time.Now()}); err == nil {
-		_ = replaceFile(r.failedPath(), data)
+		_ = durable.WriteFile(r.failedPath(), data)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 )
@@ -90,31 +91,10 @@ func instanceKey(path string) (string, error) {
 		return "", fmt.Errorf("reading the Instance's key: %w", err)
 	}
 	key := rand.Text()
-	if err := replaceFile(path, []byte(key+"\n")); err != nil {
+	if err := durable.WriteFile(path, []byte(key+"\n")); err != nil {
 		return "", fmt.Errorf("writing the Instance's key: %w", err)
 	}
 	return key, nil
-}
-
-// replaceFile writes a file of mode 0600 at once or not at all, also when the host crashes.
-func replaceFile(path string, data []byte) error {
-	temp := path + ".new"
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // spareFolders bounds how many empty folders are kept for Jobs to come.

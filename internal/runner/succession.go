@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/release"
 )
@@ -47,7 +48,7 @@ func (r *Runner) writeSuccession(s succession) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(r.successionPath(), data)
+	return durable.WriteFile(r.successionPath(), data)
 }
 
 // forgetSuccession forgets it, and the old program with it.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/release"
@@ -117,7 +118,7 @@ func writeUpdate(st *step, note updateNote) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(updatePath(st), data)
+	return durable.WriteFile(updatePath(st), data)
 }
 
 func readUpdate(st *step) (note updateNote, there bool, err error) {

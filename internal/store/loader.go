@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
@@ -229,8 +230,12 @@ func (l *Loader) Finish(ctx context.Context, hold string) error {
 		if err != nil {
 			return err
 		}
-		if i.Home = ""; hold != "" {
+		i.Home = ""
+		if hold != "" {
 			i.Hold = &Hold{Reason: hold, Since: tx.Now()}
+		}
+		if hold != "" && i.ID == "" { // the source never served with this schema
+			i.ID = uuid.NewString()
 		}
 		if i.ID != "" {
 			if err := tx.PutInstallation(i); err != nil {

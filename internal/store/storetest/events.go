@@ -51,7 +51,9 @@ func events(t *testing.T, w *world) {
 		ann := catalog.Actor{OrganizationID: org, ID: "ann-id", Name: "ann", Address: "192.0.2.7"}
 		w.update(func(tx *store.Tx) error {
 			tx.Sign(ann, "job.submit")
-			follows := func() error { return tx.AppendEvent(store.Event{OrganizationID: org, Kind: "job.superseded", Subject: "j0"}) }
+			follows := func() error {
+				return tx.AppendEvent(store.Event{OrganizationID: org, Kind: "job.superseded", Subject: "j0"})
+			}
 			return errors.Join(tx.AppendEvent(store.Event{OrganizationID: org, Kind: "job.queued", Subject: "j1", Data: []byte(`{"number": 1}`)}),
 				tx.AppendEvent(store.Event{OrganizationID: org, Kind: "job.running", Subject: "j1"}), // one action is one entry
 				tx.Consequence(follows))
