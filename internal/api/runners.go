@@ -14,22 +14,24 @@ import (
 
 // Instance is one Runner process that is or was connected.
 type Instance struct {
-	ID         string            `json:"id"`
-	RunnerID   string            `json:"runner_id"`
-	Name       string            `json:"name"`
-	State      string            `json:"state" enum:"new,online,draining,offline" doc:"offline: it left, or nothing was heard of it for over 60 seconds."`
-	Load       string            `json:"load" enum:"idle,busy,saturated,stalled" doc:"stalled: a Job there has printed nothing for half of its stall time."`
-	Connected  bool              `json:"connected" doc:"There is a Session with it. An Instance whose connection was lost stays online for a while."`
-	Leaving    bool              `json:"leaving,omitempty" doc:"Its process ends when its Jobs are over; that cannot be undone."`
-	Active     int               `json:"active" doc:"Jobs that take a place there now."`
-	Version    string            `json:"version" doc:"Of the program."`
-	Capability int               `json:"capability" doc:"Of the messages it speaks."`
-	OS         string            `json:"os"`
-	Arch       string            `json:"arch"`
-	Capacity   int               `json:"capacity" doc:"Jobs at once."`
-	Engines    map[string]string `json:"engines" doc:"Version by engine."`
-	Labels     map[string]string `json:"labels,omitempty"`
-	LastSeen   time.Time         `json:"last_seen"`
+	ID        string `json:"id"`
+	RunnerID  string `json:"runner_id"`
+	Name      string `json:"name"`
+	State     string `json:"state" enum:"new,online,draining,offline" doc:"offline: it left, or nothing was heard of it for over 60 seconds."`
+	Load      string `json:"load" enum:"idle,busy,saturated,stalled" doc:"stalled: a Job there has printed nothing for half of its stall time."`
+	Connected bool   `json:"connected" doc:"There is a Session with it. An Instance whose connection was lost stays online for a while."`
+	Leaving   bool   `json:"leaving,omitempty" doc:"Its process ends when its Jobs are over; that cannot be undone."`
+	// UnavailableReason is empty while the instance takes jobs.
+	UnavailableReason string            `json:"unavailable_reason,omitempty" doc:"Why it takes no new jobs for now, such as too little free disk space. Missing while it takes jobs."`
+	Active            int               `json:"active" doc:"Jobs that take a place there now."`
+	Version           string            `json:"version" doc:"Of the program."`
+	Capability        int               `json:"capability" doc:"Of the messages it speaks."`
+	OS                string            `json:"os"`
+	Arch              string            `json:"arch"`
+	Capacity          int               `json:"capacity" doc:"Jobs at once."`
+	Engines           map[string]string `json:"engines" doc:"Version by engine."`
+	Labels            map[string]string `json:"labels,omitempty"`
+	LastSeen          time.Time         `json:"last_seen"`
 	// DisconnectedAt is missing while it is connected.
 	DisconnectedAt time.Time `json:"disconnected_at,omitzero" doc:"When its last connection ended. Missing while it is connected."`
 	CreatedAt      time.Time `json:"created_at"`
@@ -38,7 +40,7 @@ type Instance struct {
 func instanceOf(i control.InstanceView) Instance {
 	return Instance{
 		ID: i.ID, RunnerID: i.RunnerID, Name: i.Name, State: string(i.State), Load: string(i.Load), Active: i.Active,
-		Connected: i.Connected, Leaving: i.Leaving, Version: i.Version,
+		Connected: i.Connected, Leaving: i.Leaving, UnavailableReason: i.UnavailableReason, Version: i.Version,
 		Capability: i.Capability, OS: i.OS, Arch: i.Arch, Capacity: i.Capacity, Engines: i.Engines, Labels: i.Labels,
 		LastSeen: i.LastSeen, DisconnectedAt: i.DisconnectedAt, CreatedAt: i.CreatedAt,
 	}
@@ -50,7 +52,7 @@ type RunnerView struct {
 	Health   string   `json:"health" enum:"healthy,degraded,offline" doc:"degraded: a persistent Instance is missing."`
 	Status   string   `json:"status" enum:"ONLINE,DRAINING,OFFLINE,SCALED_TO_ZERO" doc:"ONLINE: it takes Jobs. DRAINING: it is there and takes no new Jobs. SCALED_TO_ZERO: it is hosted and has no Instance, because no Job needs one."`
 	Reason   string   `json:"reason" doc:"A sentence for health and status."`
-	Warnings []string `json:"warnings" nullable:"false" doc:"Sentences; nothing that they tell of keeps Jobs from running."`
+	Warnings []string `json:"warnings" nullable:"false" doc:"Sentences, such as why an instance takes no new jobs for now."`
 	Draining bool     `json:"draining" doc:"Instances that connect from now on drain, too, until the Runner is resumed."`
 	HostOS   string   `json:"host_os,omitempty" doc:"That its Instances must have: declared, else of the first one."`
 	Present  int      `json:"instances_present" doc:"Instances that are online or draining."`

@@ -93,7 +93,7 @@ func runnerConfig(s RunnerSettings, self string, log *slog.Logger) runner.Config
 			Period: time.Duration(s.JobLogStream.PeriodSeconds) * time.Second, Eager: s.JobLogStream.EagerlyEmitFirstEvent},
 		Approval: runner.Approval{Enabled: s.HooksPreapproval.Enabled, Dir: s.HooksPreapproval.PreapprovedHooksDirectory,
 			Variables: s.HooksPreapproval.AllowedVariables},
-		Policy: s.Policy.policy(), Prune: s.WorkingDirectory.prune(),
+		Policy: s.Policy.policy(), Prune: s.WorkingDirectory.prune(), MinFree: int64(s.WorkingDirectory.MinFreeMiB) << 20,
 		Grace: process.Ladder{Interrupt: time.Duration(s.Cancel.InterruptSeconds) * time.Second,
 			Terminate: time.Duration(s.Cancel.TerminateSeconds) * time.Second},
 		Engines: engines(s, self),

@@ -173,6 +173,10 @@ type WorkingDirectorySettings struct {
 	// Most MiB that sources of Modules and git mirrors may take together; those unused for longest are removed first,
 	// none that was used within an hour. 0: any.
 	MaxSizeMiB int `json:"MaxSizeMiB" jsonschema:"minimum=0,maximum=1073741824"`
+	// Free space in MiB that the disks of these folders need before this runner takes a job or begins a step. With less, the runner
+	// page and `legwork runner show` name the reason, and jobs wait before their next step until there is enough. The output of
+	// commands leaves a quarter of this space to the engines, for their state. 0: no limit.
+	MinFreeMiB int `json:"MinFreeMiB" jsonschema:"minimum=0,maximum=1073741824"`
 	// When true, folders of Modules are removed also when they hold local state or other files that no fetch brings back.
 	PruneLocalState bool `json:"PruneLocalState"`
 }
@@ -242,7 +246,7 @@ func DefaultRunnerSettings() RunnerSettings {
 		Logging:      LoggingSettings{LogLevel: map[string]LogLevel{"Default": "Information"}, Format: "text"},
 		Runner: RunnerSection{Capacity: 10, Lifetime: string(catalog.Persistent),
 			Updates: string(release.Notify), UpdateTimeout: catalog.Duration(runner.DefaultUpdateTimeout)},
-		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: runner.DefaultFolder, MaxAgeDays: 30},
+		WorkingDirectory: WorkingDirectorySettings{WorkingDirectory: runner.DefaultFolder, MaxAgeDays: 30, MinFreeMiB: 256},
 		Cancel:           CancelSettings{InterruptSeconds: 30, TerminateSeconds: 10},
 		Policy:           PolicySettings{AllowedReferences: slices.Clone(defaultReferences), ReferenceFolders: slices.Clone(defaultReferenceFolders)},
 		ExternalSettings: ExternalSettings{RefreshSeconds: 300},

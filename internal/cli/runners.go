@@ -158,6 +158,15 @@ func (r shownRunner) state(now time.Time) string {
 	if at := r.connectionLost(); r.Status == string(work.StatusOnline) && !at.IsZero() {
 		word += ", connection lost " + since(at, now)
 	}
+	unavailable := 0
+	for _, i := range r.Instances {
+		if i.UnavailableReason != "" && i.State == string(work.InstanceOnline) {
+			unavailable++
+		}
+	}
+	if unavailable > 0 {
+		word += fmt.Sprintf(", %d of %d take no new jobs", unavailable, r.Present)
+	}
 	return word
 }
 
@@ -305,6 +314,8 @@ func runnerDetails(r shownRunner, now time.Time) *table {
 			state += " to leave"
 		} else if !i.Connected && i.State != string(work.InstanceOffline) && !i.DisconnectedAt.IsZero() {
 			state += ", connection lost " + since(i.DisconnectedAt, now)
+		} else if i.UnavailableReason != "" && i.State == string(work.InstanceOnline) {
+			state += ", takes no new jobs"
 		}
 		t.add("instance", fmt.Sprintf("%s: %s, %s (%d of %d), seen %s, %s/%s, legwork %s, %s", i.Name, state, i.Load, i.Active, i.Capacity,
 			since(i.LastSeen, now), i.OS, i.Arch, i.Version, orDash(strings.Join(engines, ", "))))

@@ -140,13 +140,14 @@ func (c *Control) instanceViews(tx *store.Tx, org, runnerID string) ([]InstanceV
 // presenceOf tells how an Instance is, and brings what this Server knows better up to date.
 func (c *Control) presenceOf(i *store.Instance, active int) work.Presence {
 	p := work.Presence{Name: i.Name, Version: i.Version, OS: i.OS, Known: i.SessionID != "", Left: i.Offline, Apart: !i.Connected,
-		Active: active, Capacity: i.Capacity, Stalled: i.Stalled}
+		Active: active, Capacity: i.Capacity, Stalled: i.Stalled, Unavailable: i.UnavailableReason}
 	if s := c.sessions.get(i.SessionID); s != nil && i.SessionID != "" {
 		now := s.known.State()
 		i.Draining, i.Leaving, i.Capacity = i.Draining || now.Told, i.Leaving || now.Leaving, now.Capacity
 		p.Active += now.Hidden
 		i.LastSeen = s.lastHeard().UTC()
 		p.Stalled, p.Left, p.Capacity = s.stalls(), false, i.Capacity
+		i.UnavailableReason, p.Unavailable = now.Unavailable, now.Unavailable
 	}
 	p.LastSeen, p.Draining = i.LastSeen, i.Draining || i.Leaving
 	return p

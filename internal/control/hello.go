@@ -80,7 +80,8 @@ func (c *Control) admit(ctx context.Context, s *session, id RunnerIdentity) erro
 		return err
 	}
 	s.known = c.queue.NewInstance(queue.Profile{ID: s.instanceID, Name: s.instance, RunnerID: s.runnerID,
-		Engines: hello.Engines, Labels: g.labels, Capacity: capacityOf(hello), Leaving: hello.Draining}, s.send)
+		Engines: hello.Engines, Labels: g.labels, Capacity: capacityOf(hello), Leaving: hello.Draining,
+		Unavailable: s.unavailable}, s.send)
 	s.send(g.welcome) // nothing else may come before it
 	c.sessions.put(s)
 	c.stats.sessions.Add(1)
@@ -229,7 +230,7 @@ func (c *Control) enter(tx *store.Tx, s *session, hello *wire.Hello) (g greeting
 	instance.KeyHash, instance.Version, instance.OS, instance.Arch = s.keyHash, hello.Version, hello.OS, hello.Arch
 	instance.Capability, instance.Capacity = hello.Capability, capacityOf(hello)
 	instance.Engines, instance.Labels, instance.Updates = hello.Engines, g.labels, updatesOf(hello)
-	s.updates = instance.Updates
+	s.updates, s.unavailable = instance.Updates, instance.UnavailableReason
 	instance.SessionID, instance.ServerID, instance.Connected, instance.LastSeen = s.id, c.server, true, tx.Now()
 	instance.Offline, instance.Leaving, instance.Stalled = false, hello.Draining, false
 	if err := tx.PutInstance(&instance); err != nil {

@@ -36,6 +36,7 @@ type session struct {
 	fingerprint          string // of the key; see work.Job.HeldBy
 	version              string
 	updates              string          // release.Consent
+	unavailable          string          // why the instance takes no new jobs, as was stored before this session
 	known                *queue.Instance // what the queue keeps of it, from the hello on
 
 	over  chan struct{} // closed when the Session has ended and all it sent is stored
@@ -191,6 +192,9 @@ func (s *session) heartbeat(m *wire.Heartbeat) {
 	s.mu.Unlock()
 	if s.known.Heartbeat(m) {
 		s.c.leaving(s)
+	}
+	if s.known.SetUnavailable(oneLine(m.Unavailable)) {
+		s.c.noteUnavailable(s)
 	}
 	if changed {
 		s.c.background(func(ctx context.Context) { s.c.checkSession(ctx, s) })

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -332,4 +333,40 @@ func TestDisabledRunnerIsTold(t *testing.T) {
 	if m := expect[*wire.Notice](f); m.Trouble {
 		t.Errorf("told %+v when it was enabled", m)
 	}
+}
+
+// TestUnavailableInstanceGetsNoJob: an unavailable instance gets no job. The job and the runner show the reason, also after a
+// reconnect, and the instance gets the job when it is available again.
+func TestUnavailableInstanceGetsNoJob(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.scripts(s.owner(), 1)
+	f := s.fake(r, "a").online(s)
+	const low = "the disk of its working directory has less than 256 MiB free"
+	reason := func() string {
+		views, err := s.c.Instances(context.Background(), s.owner(), "edge")
+		s.must(err)
+		return views[0].UnavailableReason
+	}
+	f.send(&wire.Heartbeat{Unavailable: low})
+	eventually(t, "the instance shows why it takes no jobs", func() bool { return reason() == low })
+	j := s.submit("prod/net/m0", work.Run)
+	waits := func() bool {
+		w := s.job(j.ID).Wait
+		return w.Code == work.WaitUnavailable && strings.Contains(w.Text, low)
+	}
+	eventually(t, "the job shows why it waits", waits)
+	view, err := s.c.RunnerView(context.Background(), s.owner(), "edge")
+	s.must(err)
+	if len(view.Warnings) != 1 || !strings.Contains(view.Warnings[0], "instance a takes no new jobs: "+low) {
+		t.Errorf("got the warnings %q, want the reason of instance a", view.Warnings)
+	}
+	f.cut()
+	f.online(s)
+	if got := reason(); got != low || !waits() {
+		t.Errorf("after a reconnect: got %q and %+v, want the reason from before", got, s.job(j.ID).Wait)
+	}
+	f.send(&wire.Heartbeat{})
+	f.take()
+	eventually(t, "the instance takes jobs", func() bool { return reason() == "" })
 }

@@ -18,7 +18,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("mounting a small disk needs root")
 	}
 	s := harness.StartServer(t)
-	r := s.NewRunner("edge-1")
+	r := s.NewRunner("edge-1", func(settings map[string]any) { settings["WorkingDirectory"].(map[string]any)["MinFreeMiB"] = 0 })
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

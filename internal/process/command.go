@@ -54,7 +54,9 @@ type command struct {
 	lastOutput time.Time
 	ending     string // the reason of an end that has begun
 	blocked    string
-	told       int64 // size of the spool that was announced last
+	blockedAt  time.Time     // since when it is blocked
+	waited     time.Duration // how long it was blocked before
+	told       int64         // size of the spool that was announced last
 }
 
 func newCommand(k *keeper, spec Spec) *command {
@@ -299,10 +301,25 @@ func (c *command) silent() time.Duration {
 	return time.Since(c.lastOutput)
 }
 
+// timeLeft returns how long the command may still run. The time for which it waited because its output could not be stored does not count.
+func (c *command) timeLeft() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waited := c.waited
+	if c.blocked != "" {
+		waited += max(time.Since(c.blockedAt), minRecheck)
+	}
+	return time.Until(c.started.Add(c.spec.Timeout + waited))
+}
+
+// minRecheck is how soon at the earliest the time limit of a blocked command is looked at again.
+const minRecheck = time.Second
+
 // store brings what the pumps have added to the spool into its file and tells the Runner. While the
-// disk is full it tries again for as long as it takes: the command waits, and nothing is lost.
+// disk is full, or has no more than what is reserved for the command, it tries again for as long as it takes: the command waits, and
+// nothing is lost.
 func (c *command) store() {
-	c.insist("storing output", c.spool.Flush)
+	c.insist("storing output", c.flush)
 	c.mu.Lock()
 	grew := c.spool.Size() != c.told
 	c.told = c.spool.Size()
@@ -340,6 +357,13 @@ func cause(err error) error {
 func (c *command) setBlocked(why string) {
 	c.mu.Lock()
 	changed := c.blocked != why
+	now := time.Now()
+	switch {
+	case c.blocked == "" && why != "":
+		c.blockedAt = now
+	case c.blocked != "" && why == "":
+		c.waited += now.Sub(c.blockedAt)
+	}
 	c.blocked = why
 	c.mu.Unlock()
 	if changed {

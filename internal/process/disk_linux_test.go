@@ -144,3 +144,33 @@ func TestExitRecordOnAFullDisk(t *testing.T) {
 		t.Fatalf("exit is %+v", exit)
 	}
 }
+
+// TestOutputLeavesTheReserve: output is stored only while more than the reserve is free, so that the command can still write
+// its own files. The time for which the command is blocked does not count against its time limit.
+func TestOutputLeavesTheReserve(t *testing.T) {
+	b := newBench(t)
+	disk := smallDisk(t, 2<<20)
+	spec := shellSpec(b.dir, "flood", fmt.Sprintf(`seq 1 200000; head -c 400000 /dev/zero >%s/state`, disk))
+	spec.Spool, spec.ExitFile = filepath.Join(disk, "spool"), filepath.Join(disk, "exit")
+	spec.ReserveBytes, spec.Timeout = 1<<20, 2*time.Second
+	b.start(spec)
+	watch := b.client.Grew(spec.Spool)
+	defer watch.Stop()
+	b.until("the command is blocked", func() bool { return watch.State().Blocked != "" })
+	blocked := time.Now()
+	free, err := FreeSpace(disk)
+	if err != nil || free < spec.ReserveBytes/2 {
+		t.Errorf("got %d bytes free and %v, want about the reserve of %d", free, err, spec.ReserveBytes)
+	}
+	b.until("it is blocked for longer than its time limit", func() bool { return time.Since(blocked) > spec.Timeout })
+	list, err := b.client.List(b.ctx())
+	if err != nil || len(list) != 1 || list[0].Ending != "" {
+		t.Fatalf("got %+v and %v, want a command that is not being ended", list, err)
+	}
+	if err := unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	if exit := b.wait(spec); exit.Reason != ReasonExited || exit.NextSeq != 200_001 {
+		t.Fatalf("got %+v, want a command that exited with every line stored", exit)
+	}
+}

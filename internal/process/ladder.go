@@ -99,7 +99,11 @@ func (c *command) untilExit(l *ladder) {
 				c.beginEnd(l, ReasonCanceled)
 			}
 		case <-limit.C:
-			c.beginEnd(l, ReasonTimeout)
+			if left := c.timeLeft(); left > 0 {
+				limit.Reset(left)
+			} else {
+				c.beginEnd(l, ReasonTimeout)
+			}
 		case <-stall.C:
 			if silent := c.silent(); silent >= c.spec.StallTimeout {
 				c.beginEnd(l, ReasonStalled)

@@ -64,6 +64,8 @@ type Spec struct {
 	// Timeout ends the command after that long, StallTimeout after it printed nothing for that long. 0 is never.
 	Timeout      time.Duration `cbor:"timeout,omitempty"`
 	StallTimeout time.Duration `cbor:"stall_timeout,omitempty"`
+	// ReserveBytes of the disk of Spool are left to the command: while less is free, no output is stored, and the command waits.
+	ReserveBytes int64 `cbor:"reserve_bytes,omitempty"`
 	// Grace is how Timeout, StallTimeout and a graceful Stop end it.
 	Grace Ladder `cbor:"grace,omitempty"`
 }

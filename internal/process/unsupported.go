@@ -19,6 +19,9 @@ func unsupported() error {
 		WithHint("run it on Linux or macOS")
 }
 
+// FreeSpace returns a fault.Unsupported.
+func FreeSpace(string) (int64, error) { return 0, unsupported() }
+
 // Lock does nothing here.
 func Lock(*os.File) error { return nil }
 

@@ -69,6 +69,8 @@ func (r *Runner) setBlocked(st *step, why string) {
 func (j *job) blocked() string {
 	for _, st := range j.steps {
 		switch {
+		case st.waiting != "":
+			return st.waiting
 		case st.blocked == "":
 		case strings.Contains(st.blocked, syscall.ENOSPC.Error()), strings.Contains(st.blocked, syscall.EDQUOT.Error()):
 			return "the disk of the Runner's working directory is full: the Job waits until there is room"

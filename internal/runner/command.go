@@ -225,7 +225,7 @@ func (r *Runner) command(ctx context.Context, st *step, name string, c engine.Co
 	spec := process.Spec{
 		ID: commandID(st, name), Argv: append(slices.Clone(w.Confine), c.Argv...), Env: c.Env, Dir: w.Dir, Spool: st.path + ".spool",
 		StartFile: st.path + "." + name + ".start", ExitFile: st.path + "." + name + ".exit",
-		Secrets: w.Secrets, StallTimeout: w.Spec.Stall, Grace: r.cfg.Grace,
+		Secrets: w.Secrets, StallTimeout: w.Spec.Stall, Grace: r.cfg.Grace, ReserveBytes: r.cfg.MinFree / outputReserve,
 	}
 	if w.Spec.StepTimeout > 0 {
 		spec.Timeout = max(time.Until(st.started.Add(w.Spec.StepTimeout)), time.Millisecond)

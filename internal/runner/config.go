@@ -41,6 +41,7 @@ type Config struct {
 	Approval  Approval
 	Policy    Policy
 	Prune     Prune
+	MinFree   int64 // bytes of its disks that must be free for a job to be taken and for a step to begin; 0 means any
 	Grace     process.Ladder
 
 	Updates Updates // what a Server may do to this program

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
@@ -107,5 +108,88 @@ func TestTornLogIsSaid(t *testing.T) {
 	}
 	if text := s.text(job, 1); !strings.Contains(text, "before\n") || !strings.Contains(text, "100 bytes that were damaged are missing") {
 		t.Errorf("the log is %q", text)
+	}
+}
+
+// TestStepsWaitForFreeSpace: with less than MinFree the instance refuses offers with the reason, and the next step of a running
+// job does not start. Both continue when there is enough space again.
+func TestStepsWaitForFreeSpace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small disk needs root")
+	}
+	s := newServer(t)
+	mark := filepath.Join(t.TempDir(), "applied")
+	e := &fakeEngine{scripts: map[work.StepKind]string{work.StepPlan: "echo plan", work.StepApply: "echo applied; touch " + mark}}
+	cfg := fakeConfig(t, s, e)
+	cfg.MinFree = 8 << 20
+	dir := cfg.WorkingDirectory
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m,mode=700"); err != nil {
+		t.Skip("cannot mount a small disk:", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { retire(t, dir, cfg.Keeper) })
+	if err := os.MkdirAll(cfg.TempDirectory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	start(t, cfg)
+	job := ref("job-1", 1)
+	s.begin(job, applySpec(), 2)
+	s.result(job, 2)
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 15<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.send(&wire.RunStep{Ref: job, Step: 3, Watch: true})
+	const low = "the disk of its working directory has less than 8 MiB free"
+	last := func() *wire.Heartbeat {
+		if len(s.beats) == 0 {
+			return &wire.Heartbeat{}
+		}
+		return s.beats[len(s.beats)-1]
+	}
+	s.wait("the server hears why the step has not started", func() bool {
+		return len(last().Blocked) == 1 && strings.Contains(last().Blocked[0].Reason, "apply has not started, "+low)
+	})
+	s.wait("the server hears that no job is taken", func() bool { return last().Unavailable == low })
+	other := ref("job-2", 1)
+	s.send(&wire.Offer{Ref: other, Engine: "fake"})
+	s.wait("an offer is refused with the reason", func() bool {
+		for _, m := range s.got {
+			if m, ok := m.(*wire.Refuse); ok && m.Ref == other {
+				return m.Code == "disk_low" && strings.Contains(m.Message, low)
+			}
+		}
+		return false
+	})
+	if _, err := os.Stat(mark); err == nil || s.has(job, 3) {
+		t.Fatal("got an apply that began without enough free space")
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.result(job, 3); got.Status != work.StepSucceeded {
+		t.Fatalf("got %+v %+v, want a step that succeeded", got, got.Failure)
+	}
+	s.wait("the server hears that jobs are taken again", func() bool { return last().Unavailable == "" && len(last().Blocked) == 0 })
+}
+
+// TestWaitingStepCanBeCanceled: a step that waits for free space ends at once when its job is canceled.
+func TestWaitingStepCanBeCanceled(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	cfg.MinFree = 1 << 60
+	start(t, cfg)
+	job := ref("job-1", 1)
+	s.begin(job, scriptSpec("echo never", false), 0)
+	s.wait("the step waits", func() bool {
+		return len(s.beats) > 0 && len(s.beats[len(s.beats)-1].Blocked) == 1
+	})
+	s.send(&wire.Cancel{Ref: job, Mode: work.Graceful})
+	if got := s.result(job, 0); got.Status != work.StepCanceled {
+		t.Errorf("got %+v, want a canceled step", got)
 	}
 }

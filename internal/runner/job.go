@@ -60,6 +60,7 @@ type step struct {
 	main    bool   // the engine's command was begun, not only a Hook
 	command string // id of the keeper's command under way
 	blocked string // why its output cannot be stored now
+	waiting string // why the step has not started
 	stop    context.CancelCauseFunc
 	result  *work.StepResult
 	stored  bool // the Server has the result

@@ -19,6 +19,7 @@ const (
 	refusedNoSpec   = "spec_missing"
 	refusedStep     = "no_such_step"
 	refusedFate     = "superseded"
+	refusedSpace    = "disk_low"
 )
 
 func refuse(ref wire.Ref, code, message string) *wire.Refuse {
@@ -52,6 +53,7 @@ func missing(err error) string {
 // answer accepts and reserves, or refuses.
 func (r *Runner) answer(m *wire.Offer) wire.Message {
 	now := time.Now()
+	low := r.lowSpace()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -65,6 +67,8 @@ func (r *Runner) answer(m *wire.Offer) wire.Message {
 		}
 		r.reserved[m.Ref] = reservation{now.Add(reserveFor), true}
 		return &wire.Accept{Ref: m.Ref}
+	case low != "":
+		return refuse(m.Ref, refusedSpace, "this instance takes no new jobs: "+low)
 	case r.free(now) <= 0:
 		return refuse(m.Ref, refusedBusy, "every place of this Instance is taken")
 	}

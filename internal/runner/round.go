@@ -201,7 +201,7 @@ func (r *Runner) executor(ctx context.Context, st *step, spec *work.Spec, env, s
 		command := process.Spec{
 			ID: commandID(st, name), Argv: append(r.confined(st, spec), append(slices.Clip(r.cfg.Round), st.roundFile())...), Env: env, Dir: st.job.dir, Spool: st.path + ".spool",
 			StartFile: st.path + "." + name + ".start", ExitFile: st.path + "." + name + ".exit",
-			Secrets: secrets, Framed: true, StallTimeout: spec.Stall,
+			Secrets: secrets, Framed: true, StallTimeout: spec.Stall, ReserveBytes: r.cfg.MinFree / outputReserve,
 			Grace: process.Ladder{Interrupt: grace.Interrupt + grace.Terminate + roundGrace, Terminate: roundGrace},
 		}
 		exit, err := r.startAndWait(ctx, st, name, command)

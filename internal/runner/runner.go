@@ -60,6 +60,7 @@ type Runner struct {
 	asked    time.Time                // when it was told in the present Session
 	parted   time.Time                // when the last Session ended
 	full     bool                     // the last Heartbeat said that there is no room
+	low      string                   // why no job is taken: too little of the disk is free
 	stopRun  context.CancelCauseFunc  // ends Run
 	hold     chan struct{}            // not nil while no other Session is to be opened; closed when one is again
 	replaced bool                     // another release's program lies in the place of this one
@@ -359,6 +360,7 @@ func (r *Runner) watchDrain(ctx context.Context, stop context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		}
+		r.watchSpace()
 		r.tellRoom(time.Now())
 		if r.drained(time.Now()) {
 			r.log.Info("drained")
@@ -376,8 +378,5 @@ func (r *Runner) tellRoom(now time.Time) {
 		return
 	}
 	r.full = false
-	select {
-	case r.pulse <- struct{}{}:
-	default:
-	}
+	r.requestHeartbeat()
 }

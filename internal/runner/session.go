@@ -243,11 +243,12 @@ func (r *Runner) beat(ctx context.Context, l *link, period time.Duration) {
 }
 
 func (r *Runner) heartbeat() *wire.Heartbeat {
+	r.watchSpace()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	free := r.free(time.Now())
 	r.full = free <= 0
-	h := &wire.Heartbeat{Draining: r.ends(), Version: r.cfg.Version, Active: r.cfg.Capacity - free, Capacity: r.cfg.Capacity}
+	h := &wire.Heartbeat{Draining: r.ends(), Version: r.cfg.Version, Active: r.cfg.Capacity - free, Capacity: r.cfg.Capacity, Unavailable: r.low}
 	for ref, j := range r.jobs {
 		if j.fate == live && len(h.Working) < wire.MaxJournal {
 			h.Working = append(h.Working, ref)

@@ -41,10 +41,10 @@ func (r *Runner) perform(ctx context.Context, st *step) {
 	})
 	var result work.StepResult
 	var note resultNote
-	if err == nil {
-		result, note, err = r.execute(ctx, st)
-	} else {
+	if err != nil {
 		release = func() {}
+	} else if err = r.awaitSpace(ctx, st); err == nil {
+		result, note, err = r.execute(ctx, st)
 	}
 	if err != nil && r.life.Err() != nil {
 		st.closeSpool()

@@ -18,6 +18,7 @@ type Instance struct {
 	Stalled                            bool   // one of its Jobs prints nothing
 	SessionID                          string // of the living or last Session
 	ServerID                           string // that holds it
+	UnavailableReason                  string // why it takes no new jobs for now; empty while it takes jobs
 	Connected                          bool
 	Offline                            bool   // it left, or was silent for too long
 	Updates                            string // release.Consent of its host's owner; empty where its program cannot be replaced
@@ -40,13 +41,13 @@ type instanceDoc struct {
 }
 
 const selectInstance = `SELECT id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc,
-	offline, leaving, stalled, disconnected_at FROM instances`
+	offline, leaving, stalled, disconnected_at, unavailable_reason FROM instances`
 
 func scanInstance(r row) (i Instance, err error) {
 	var seen, created, disconnected int64
 	var doc []byte
 	err = r.Scan(&i.ID, &i.OrganizationID, &i.RunnerID, &i.Name, &i.KeyHash, &i.SessionID, &i.ServerID, &i.Connected, &seen, &created, &doc,
-		&i.Offline, &i.Leaving, &i.Stalled, &disconnected)
+		&i.Offline, &i.Leaving, &i.Stalled, &disconnected, &i.UnavailableReason)
 	if err != nil {
 		return i, err
 	}

@@ -74,6 +74,12 @@ func (tx *Tx) MarkLeaving(sessionID string) error {
 	return err
 }
 
+// SetUnavailable records why an instance takes no new jobs for now, if it is still in that session; reason is empty when it takes jobs.
+func (tx *Tx) SetUnavailable(sessionID, reason string) error {
+	_, err := tx.exec("UPDATE instances SET unavailable_reason = $2 WHERE session_id = $1", sessionID, reason)
+	return err
+}
+
 // MarkStalled notes whether one of the Jobs of an Instance prints nothing, if it is still in that Session.
 func (tx *Tx) MarkStalled(sessionID string, stalled bool) error {
 	_, err := tx.exec("UPDATE instances SET stalled = $2 WHERE session_id = $1", sessionID, stalled)
@@ -91,7 +97,7 @@ func (tx *Tx) MarkOffline(unheard time.Time, most int) ([]Instance, error) {
 	return list(tx, scanInstance, `UPDATE instances SET offline = TRUE, stalled = FALSE WHERE id IN
 		(SELECT id FROM instances WHERE NOT offline AND last_seen < $1 ORDER BY last_seen LIMIT $2)
 		AND NOT offline RETURNING id, org, runner_id, name, key_hash, session_id, server_id, connected, last_seen, created_at, doc,
-		offline, leaving, stalled, disconnected_at`,
+		offline, leaving, stalled, disconnected_at, unavailable_reason`,
 		micros(unheard), most)
 }
 

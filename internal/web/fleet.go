@@ -172,6 +172,8 @@ func instanceText(i control.InstanceView) string {
 	switch {
 	case i.State == work.InstanceDraining && i.Leaving:
 		return "Its process ends when its Jobs are over."
+	case i.State == work.InstanceOnline && i.UnavailableReason != "":
+		return "Takes no new jobs: " + i.UnavailableReason + "."
 	}
 	return ""
 }

@@ -183,6 +183,8 @@ func (p jobView) advice() advice {
 		return with("It begins when a place is free. More Instances, or a greater capacity, make it sooner.", "")
 	case work.WaitDraining:
 		return with("The Instances take nothing new. Resume one, or wait for others.", "legwork runner resume RUNNER")
+	case work.WaitUnavailable:
+		return with("Free some disk space on the runner's host. The job begins as soon as there is enough.", "")
 	case work.WaitEngineMissing:
 		return with("Install the engine on a Runner's host and restart the Runner.", "")
 	case work.WaitModuleBusy:

@@ -39,7 +39,7 @@ func checkMessage(m Message) error {
 	case *Hello:
 		return checkHello(m)
 	case *Heartbeat:
-		return errors.Join(checkRefs(m.Working), checkBlocked(m.Blocked))
+		return errors.Join(checkRefs(m.Working), checkBlocked(m.Blocked), short("unavailable", m.Unavailable, 4*maxName))
 	case *Accept:
 		return m.check()
 	case *Refuse:

@@ -19,6 +19,7 @@ import (
 //	           Spec.KeepPlan, Spec.Plan, StepResult.SavedPlan: an approved plan goes to another Instance.
 //	           Failure.Excerpt, RoundResult.Excerpt: the lines of the log that explain a failure.
 //	           A hello has at most MaxHello bytes.
+//	           Heartbeat.Unavailable: why an instance takes no new job for now.
 const (
 	Capability       = 4
 	OldestCapability = 3
@@ -96,6 +97,9 @@ type Heartbeat struct {
 	Version  string    `cbor:"4,keyasint,omitempty"` // of the program
 	Active   int       `cbor:"5,keyasint,omitempty"` // places taken: Jobs under way and accepted Offers
 	Capacity int       `cbor:"6,keyasint,omitempty"` // places in all
+	// Unavailable is why the instance takes no new job for now, a clause such as "the disk of its working directory has less than
+	// 256 MiB free". The instance also refuses offers, because a server of an earlier version ignores this field.
+	Unavailable string `cbor:"7,keyasint,omitempty"`
 }
 
 // Blocked says why an Attempt cannot go on, though nothing is wrong with it: it waits, for example for room on a full disk.

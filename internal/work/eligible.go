@@ -40,11 +40,13 @@ type Candidate struct {
 	Disabled   bool   // its Runner takes no new Jobs
 	Online     bool
 	Draining   bool
-	Full       bool              // all Instances of its Runner together have as many Jobs as its record allows
-	Free       int               // places left of its own capacity
-	Active     int               // Jobs it works on, and those it is asked about
-	IdleSince  time.Time         // when its last Job ended
-	Engines    map[string]string // engine -> version
+	// Unavailable is why the instance takes no new jobs for now, from its last heartbeat; empty while it takes jobs.
+	Unavailable string
+	Full        bool              // all Instances of its Runner together have as many Jobs as its record allows
+	Free        int               // places left of its own capacity
+	Active      int               // Jobs it works on, and those it is asked about
+	IdleSince   time.Time         // when its last Job ended
+	Engines     map[string]string // engine -> version
 }
 
 // bar is one test that a Candidate must pass, with what to say when nobody does. The bars are in the
@@ -86,6 +88,8 @@ var bars = []bar{
 		func(n Need, c Candidate) bool { return c.Has(n.Engine) }},
 	{WaitDraining, "every suitable instance of %s is draining", runnerOf,
 		func(_ Need, c Candidate) bool { return !c.Draining }},
+	{WaitUnavailable, "every suitable instance of %s takes no new jobs for now", runnerOf,
+		func(_ Need, c Candidate) bool { return c.Unavailable == "" }},
 	{WaitRunnerFull, "%s has as many jobs under way as its max_parallel_jobs allows", runnerOf,
 		func(_ Need, c Candidate) bool { return !c.Full }},
 	{WaitBusy, "every suitable instance of %s is busy", runnerOf,
@@ -114,8 +118,11 @@ func Eligible(n Need, candidates []Candidate) ([]Candidate, Wait) {
 		}
 		if len(passed) == 0 {
 			text := fmt.Sprintf(b.text, b.arg(n))
-			if b.code == WaitEngineMissing {
+			switch b.code {
+			case WaitEngineMissing:
 				text += ": " + getEngine(n, left)
+			case WaitUnavailable:
+				text += ": " + left[0].Unavailable
 			}
 			return nil, Wait{Code: b.code, Text: text}
 		}

@@ -47,6 +47,8 @@ type Presence struct {
 	Active   int       // Jobs that take a place there
 	Capacity int       // places
 	Stalled  bool      // one of them prints nothing
+	// Unavailable is why it takes no new jobs for now, from its last heartbeat; empty while it takes jobs.
+	Unavailable string
 }
 
 // State gives the state at a time.
@@ -112,7 +114,7 @@ type Condition struct {
 	Health   RunnerHealth
 	Status   RunnerStatus
 	Reason   string   // one sentence
-	Warnings []string // sentences; nothing that they tell of keeps Jobs from running
+	Warnings []string // sentences
 }
 
 // Condition gives how the Runner is at a time. A persistent Instance that is gone is missed; an ephemeral one has done its work.
@@ -222,6 +224,9 @@ func (f Fleet) warnings(there []Presence) (texts []string) {
 		texts = append(texts, "its Instances have different versions: "+strings.Join(v, ", "))
 	}
 	for _, p := range there {
+		if p.Unavailable != "" {
+			texts = append(texts, fmt.Sprintf("instance %s takes no new jobs: %s", p.Name, p.Unavailable))
+		}
 		if f.OS != "" && p.OS != "" && p.OS != string(f.OS) {
 			texts = append(texts, fmt.Sprintf("Instance %s runs on %s, the Runner is for %s: it is refused when it connects again", p.Name, p.OS, f.OS))
 		}

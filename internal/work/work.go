@@ -299,6 +299,7 @@ const (
 	WaitStarting       WaitCode = "starting_instance"          // of a hosted Runner
 	WaitStateInstance  WaitCode = "state_instance_unavailable" // which holds the local state of the module
 	WaitInstanceAway   WaitCode = "instance_away"              // of an interrupted job
+	WaitUnavailable    WaitCode = "instance_unavailable"       // it takes no new jobs for now
 )
 
 // Wait is why a queued Job waits: a code for programs and a sentence for people.

@@ -114,12 +114,12 @@ func (q *Queue) hostsOf(f *Fleet, b *bucket) (hosted []catalog.Runner, others []
 		}
 		o := other{runner: r}
 		for _, i := range q.local[r.ID] {
-			if !i.draining && b.takes(r, i.labels) && i.has(b.need.Engine) {
+			if i.takes(b.task) && b.takes(r, i.labels) && i.has(b.need.Engine) {
 				o.free += max(i.free(), 0)
 			}
 		}
 		o.remote = slices.ContainsFunc(f.Remote, func(i store.Instance) bool {
-			return i.RunnerID == r.ID && !i.Draining && b.takes(r, i.Labels)
+			return i.RunnerID == r.ID && !i.Draining && i.UnavailableReason == "" && b.takes(r, i.Labels)
 		})
 		if o.free > 0 || o.remote {
 			others = append(others, o)

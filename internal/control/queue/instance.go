@@ -18,6 +18,8 @@ type Profile struct {
 	Labels   map[string]string // its own, beside those of its Runner
 	Capacity int               // Jobs that it takes at once
 	Leaving  bool              // its process ends when its Jobs are over
+	// Unavailable is why it took no new jobs when it was last connected.
+	Unavailable string
 }
 
 // Instance is what the queue keeps of an Instance that is connected to this Server.
@@ -40,6 +42,8 @@ type Instance struct {
 	ackDue    bool            // it is to be told that no further Job comes, once claims is 0
 	hidden    int             // places that are taken there by what the Server gave up, as the last Heartbeat said
 	idleSince time.Time
+
+	unavailable string // why it takes no new jobs for now, as its last heartbeat said
 }
 
 // NewInstance makes the record of an Instance, which gets no Offer before it is connected. send queues a message to it: it returns at once, and
@@ -47,7 +51,8 @@ type Instance struct {
 func (q *Queue) NewInstance(p Profile, send func(wire.Message)) *Instance {
 	return &Instance{
 		q: q, send: send, id: p.ID, name: p.Name, runnerID: p.RunnerID, engines: p.Engines, labels: p.Labels,
-		capacity: p.Capacity, draining: p.Leaving, leaving: p.Leaving, active: map[string]int{}, offered: map[string]bool{},
+		capacity: p.Capacity, draining: p.Leaving, leaving: p.Leaving, unavailable: p.Unavailable,
+		active: map[string]int{}, offered: map[string]bool{},
 	}
 }
 
@@ -100,6 +105,25 @@ func (i *Instance) Heartbeat(m *wire.Heartbeat) (leaves bool) {
 	return m.Draining && !i.leaving
 }
 
+// SetUnavailable records why the instance takes no new jobs for now; reason is empty when it takes jobs. It reports whether
+// the reason changed.
+func (i *Instance) SetUnavailable(reason string) (changed bool) {
+	q := i.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i.unavailable == reason {
+		return false
+	}
+	i.unavailable = reason
+	q.Wake()
+	return true
+}
+
+// takes reports whether the instance takes new jobs. It takes those of launchers and updates (task) also while it is unavailable.
+func (i *Instance) takes(task bool) bool {
+	return !i.draining && (task || i.unavailable == "")
+}
+
 // SetActive brings the places that Jobs take in line with the store: bound are those that are bound to the Instance. Jobs that moved since
 // the transition began are left alone.
 func (i *Instance) SetActive(bound []*work.Job, began uint64) {
@@ -149,13 +173,16 @@ type State struct {
 	Capacity int  //
 	Told     bool // an operator had it drain
 	Leaving  bool // its process ends when its Jobs are over
+	// Unavailable is why it takes no new jobs for now, from its last heartbeat.
+	Unavailable string
 }
 
 // State tells how the Instance stands.
 func (i *Instance) State() State {
 	i.q.mu.Lock()
 	defer i.q.mu.Unlock()
-	return State{Active: len(i.active), Hidden: i.hidden, Capacity: i.capacity, Told: i.told, Leaving: i.leaving}
+	return State{Active: len(i.active), Hidden: i.hidden, Capacity: i.capacity, Told: i.told, Leaving: i.leaving,
+		Unavailable: i.unavailable}
 }
 
 // jobs counts the Jobs that it has, and those that it is asked about, which may come.
@@ -193,7 +220,7 @@ func (i *Instance) release(jobID string) bool {
 func (i *Instance) candidate(r catalog.Runner) work.Candidate {
 	return work.Candidate{
 		RunnerID: r.ID, Runner: r.Name, InstanceID: i.id, Instance: i.name,
-		Disabled: r.IsDisabled, Online: true, Draining: i.draining,
+		Disabled: r.IsDisabled, Online: true, Draining: i.draining, Unavailable: i.unavailable,
 		Full: i.q.room(r) <= 0, Free: i.free(), Active: i.jobs(), IdleSince: i.idleSince, Engines: i.engines,
 	}
 }

@@ -86,7 +86,7 @@ func (q *Queue) suitable(b *bucket) *lineup {
 		of := &suited{runner: r}
 		for _, i := range q.local[r.ID] {
 			free := i.freeFor(b.task)
-			if free > 0 && !i.draining && b.suits(r, i.name, i.labels) && i.has(b.need.Engine) {
+			if free > 0 && i.takes(b.task) && b.suits(r, i.name, i.labels) && i.has(b.need.Engine) {
 				of.instances = append(of.instances, i)
 				l.places += free
 			}

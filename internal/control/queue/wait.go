@@ -159,7 +159,7 @@ func (q *Queue) runnersReason(f *Fleet, b *bucket, runners []catalog.Runner) (wo
 		for _, i := range f.Remote {
 			if i.RunnerID == r.ID && b.takes(r, i.Labels) {
 				all = append(all, work.Candidate{RunnerID: r.ID, Runner: r.Name, InstanceID: i.ID, Instance: i.Name,
-					Disabled: r.IsDisabled, Online: true, Draining: i.Draining, Free: 1, Engines: i.Engines})
+					Disabled: r.IsDisabled, Online: true, Draining: i.Draining, Unavailable: i.UnavailableReason, Free: 1, Engines: i.Engines})
 			}
 		}
 		if r.IsDisabled && len(q.local[r.ID]) == 0 && b.takes(r, nil) {
@@ -182,7 +182,7 @@ func (q *Queue) runnersReason(f *Fleet, b *bucket, runners []catalog.Runner) (wo
 
 // hostedReason says why Jobs wait for Instances of some Runners, where one of them is hosted and knows.
 func (q *Queue) hostedReason(runners []catalog.Runner, engine catalog.Engine, usual work.Wait) (work.Wait, bool) {
-	if !slices.Contains([]work.WaitCode{work.WaitNoInstance, work.WaitBusy, work.WaitDraining}, usual.Code) {
+	if !slices.Contains([]work.WaitCode{work.WaitNoInstance, work.WaitBusy, work.WaitDraining, work.WaitUnavailable}, usual.Code) {
 		return usual, false
 	}
 	for _, r := range runners {
