@@ -257,7 +257,8 @@ func nodeResultOf(p *runbook.Plan, r control.NodeResult) NodeResult {
 }
 
 // nodeStatuses are the states that a listing may ask for.
-var nodeStatuses = []work.NodeStatus{work.NodeRunning, work.NodeSucceeded, work.NodeFailed, work.NodeRecovered, work.NodeSkipped, work.NodeNotRun, work.NodeCanceled, work.NodeUnknown}
+var nodeStatuses = []work.NodeStatus{work.NodeRunning, work.NodeSucceeded, work.NodeFailed, work.NodeRecovered,
+	work.NodeIgnored, work.NodeSkipped, work.NodeNotRun, work.NodeCanceled, work.NodeUnknown}
 
 // filter finds what is named.
 func (in *jobNodesIn) filter(v control.RunView) (f control.NodeResultFilter, err error) {

@@ -121,6 +121,7 @@ type ModuleSpec struct {
 	Hooks              []Hook            `json:"hooks,omitempty"`
 	Approval           Approval          `json:"approval,omitempty"` // default never
 	Limits             Limits            `json:"limits,omitzero"`
+	Timeout            Duration          `json:"timeout,omitempty"` // of a whole job, from its start to its end; 0 is none
 
 	// TriggerOnUpstreamOutputChanged queues an apply of this Module whenever a new Output set of a
 	// Module changes a value that an Input here takes. Default true.

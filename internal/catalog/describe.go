@@ -38,6 +38,7 @@ var descriptions = map[string]string{
 	"ModuleSpec.extra_files":                        "files placed beside the code before every Job",
 	"ModuleSpec.hooks":                              "scripts that run around the Steps of a Job",
 	"ModuleSpec.approval":                           "which Jobs wait after their plan until somebody approves it: never (default), always or on_destroy",
+	"ModuleSpec.timeout":                            "of a whole job, from its start to its end, such as 2h; default none",
 	"ModuleSpec.limits":                             "how long its Jobs may take and how they recover",
 	"ModuleSpec.trigger_on_upstream_output_changed": "apply this Module when an output that it takes has changed; default true",
 

@@ -61,7 +61,7 @@ var runbookDescriptions = map[string]string{
 	"RunbookSpec.name":               "unique in the Stack: 1 to 63 of a-z, 0-9, - _ .",
 	"RunbookSpec.description":        "for people",
 	"RunbookSpec.options":            "values that whoever runs it gives",
-	"RunbookSpec.nodes":              "a Node filter: which Nodes it is run on",
+	"RunbookSpec.nodes":              "a Node filter: which Nodes it is run on; a value may be ${option.x}",
 	"RunbookSpec.allow_no_nodes":     "a filter that matches no Node is no error",
 	"RunbookSpec.steps":              "what is done, in order",
 	"RunbookSpec.strategy":           "node_first (default): each Node goes through all steps before the next one; step_first: every Node does one step before any does the next; parallel: all at once",
@@ -77,6 +77,10 @@ var runbookDescriptions = map[string]string{
 	"RunbookSpec.schedules":          "when it is run by itself",
 	"RunbookSpec.source":             "the files that steps name: playbooks, scripts",
 	"RunbookSpec.limits":             "how long its steps may take and how its Jobs recover",
+	"RunbookSpec.timeout":            "of a whole job, from its start to its end, such as 2h; default none",
+	"RunbookSpec.group":              `the folder in which lists show it, such as "deploy/web"; names stay unique in the stack`,
+	"RunbookSpec.enabled":            "false: nobody runs it, by hand, by a schedule or as a step; default true",
+	"RunbookSpec.max_queued":         "how many jobs of it may wait; further ones are refused; default no limit",
 
 	"Dispatch":        "Which Runners execute a Runbook.",
 	"Dispatch.mode":   "automatic (default): each Node by the Runner whose Node filter covers it; manual: one Runner for all; local: the Server's own",
@@ -85,7 +89,9 @@ var runbookDescriptions = map[string]string{
 
 	"Option":             "A value that whoever runs a Runbook gives.",
 	"Option.name":        "unique: 1 to 63 letters, digits, _ and -, beginning with a letter",
+	"Option.label":       "shown in place of the name",
 	"Option.description": "for people",
+	"Option.suggestions": "values that are proposed and not enforced; of a string, a number or a list",
 	"Option.type":        "string (default), number, boolean, enum (one of values), list (several texts), date, file (contents; the step gets a path) or secret",
 	"Option.required":    "it must have a value",
 	"Option.default":     "of the type; never for secret",
@@ -119,6 +125,8 @@ var runbookDescriptions = map[string]string{
 	"RunbookStep.sudo":        "default: connection.sudo for steps on nodes; false for steps with each: runner",
 	"RunbookStep.env":         "environment variables; they may hold ${option.x}, ${secret.x}, ${node.x} and ${step.x.y}",
 
+	"RunbookStep.ignore_errors": "a node on which the step failed goes on with the next step",
+
 	"StepScript":             "A script that is brought to where it runs.",
 	"StepScript.run":         "the text",
 	"StepScript.file":        "or a file of the Runbook's source",
@@ -135,7 +143,9 @@ var runbookDescriptions = map[string]string{
 	"AnsibleStep.tags":           "of what is done",
 	"AnsibleStep.skip_tags":      "of what is left out",
 	"AnsibleStep.limit":          "a pattern of hosts, as Ansible has it",
-	"AnsibleStep.groups":         "groups of the inventory by Node filters; every tag is a group by itself",
+	"AnsibleStep.inventory": "an inventory of the source, a file or a folder, with its group_vars and host_vars; " +
+		"the playbook is limited to the nodes of the job",
+	"AnsibleStep.groups": "groups of the inventory by Node filters; every tag is a group by itself",
 
 	"ModuleStep":        "A Job of a Module of the same Stack.",
 	"ModuleStep.module": `"namespace/module"`,

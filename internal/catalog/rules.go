@@ -108,6 +108,7 @@ func (m ModuleSpec) problems() []fault.Problem {
 	c.name("name", m.Name)
 	c.description(m.Description)
 	c.settings("", m.Stack, m.Namespace, m.settings())
+	c.between("timeout", m.Timeout, 0, maxDuration)
 	c.source(m.Source)
 	if m.Script != nil {
 		c.script(*m.Script)

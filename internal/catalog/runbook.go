@@ -69,6 +69,11 @@ type RunbookSpec struct {
 	Schedules         []Schedule        `json:"schedules,omitempty"`
 	Source            Source            `json:"source,omitzero"` // files that steps name: playbooks, script files
 	Limits            Limits            `json:"limits,omitzero"` // Timeout is that of a step that has none of its own
+	// Timeout limits a whole job, from its start to its end. 0 is none.
+	Timeout   Duration `json:"timeout,omitempty"`
+	Group     string   `json:"group,omitempty"`      // folder in which lists show it: "deploy/web"
+	Enabled   *bool    `json:"enabled,omitempty"`    // default true; false: it is not run
+	MaxQueued int      `json:"max_queued,omitempty"` // jobs of it that may wait; 0 is no limit
 }
 
 // Strategy tells in which order Node steps that stand together are gone through.
@@ -138,13 +143,15 @@ var OptionTypes = []OptionType{StringOption, NumberOption, BooleanOption, EnumOp
 
 // Option is a value that whoever runs a Runbook gives.
 type Option struct {
-	Name        string      `json:"name"` // letters, digits, "_" and "-"
+	Name        string      `json:"name"`            // letters, digits, "_" and "-"
+	Label       string      `json:"label,omitempty"` // shown in place of the name
 	Description string      `json:"description,omitempty"`
 	Type        OptionType  `json:"type,omitempty"` // default string
 	Required    bool        `json:"required,omitempty"`
 	Default     any         `json:"default,omitempty"` // of the type; never for secret
 	Pattern     string      `json:"pattern,omitempty"` // RE2, of the whole value; string, list (each), secret
 	Values      []string    `json:"values,omitempty"`
+	Suggestions []string    `json:"suggestions,omitempty"` // proposed, and not enforced; string, number, list
 	ValuesFrom  *ValuesFrom `json:"values_from,omitempty"`
 	Secret      string      `json:"secret,omitempty"` // name of the Secret that a secret Option takes by default
 	Min         *float64    `json:"min,omitempty"`    // number
@@ -159,20 +166,23 @@ type ValuesFrom struct {
 
 // RunbookStep is one step of a Runbook. Exactly one of Command, Script, Ansible, Module, Runbook, Approval and Wait is set.
 type RunbookStep struct {
-	Name       string            `json:"name,omitempty"` // unique, letters, digits, "_", "-"; default step1, step2, ...
-	Each       Each              `json:"each,omitempty"` // command, script, wait: default node; ansible: always runner
-	Command    string            `json:"command,omitempty"`
-	Script     *StepScript       `json:"script,omitempty"`
-	Ansible    *AnsibleStep      `json:"ansible,omitempty"`
-	Module     *ModuleStep       `json:"module,omitempty"`
-	Runbook    *RunbookRef       `json:"runbook,omitempty"`
-	Approval   *ApprovalStep     `json:"approval,omitempty"`
-	Wait       *WaitStep         `json:"wait,omitempty"`
-	When       string            `json:"when,omitempty"` // CEL over option, node and step
-	Timeout    Duration          `json:"timeout,omitempty"`
-	Retries    int               `json:"retries,omitempty"`     // further tries after a failure, at most 100
-	RetryDelay Duration          `json:"retry_delay,omitempty"` //
-	OnError    *ErrorHandler     `json:"on_error,omitempty"`
+	Name       string        `json:"name,omitempty"` // unique, letters, digits, "_", "-"; default step1, step2, ...
+	Each       Each          `json:"each,omitempty"` // command, script, wait: default node; ansible: always runner
+	Command    string        `json:"command,omitempty"`
+	Script     *StepScript   `json:"script,omitempty"`
+	Ansible    *AnsibleStep  `json:"ansible,omitempty"`
+	Module     *ModuleStep   `json:"module,omitempty"`
+	Runbook    *RunbookRef   `json:"runbook,omitempty"`
+	Approval   *ApprovalStep `json:"approval,omitempty"`
+	Wait       *WaitStep     `json:"wait,omitempty"`
+	When       string        `json:"when,omitempty"` // CEL over option, node and step
+	Timeout    Duration      `json:"timeout,omitempty"`
+	Retries    int           `json:"retries,omitempty"`     // further tries after a failure, at most 100
+	RetryDelay Duration      `json:"retry_delay,omitempty"` //
+	OnError    *ErrorHandler `json:"on_error,omitempty"`
+	// IgnoreErrors lets a node go on after the step failed there.
+	IgnoreErrors bool `json:"ignore_errors,omitempty"`
+
 	Repeatable bool              `json:"repeatable,omitempty"` // may be done again on a Node where nobody knows whether it was done
 	Sudo       *bool             `json:"sudo,omitempty"`       // default that of the connection
 	Env        map[string]string `json:"env,omitempty"`        // values may hold ${option.x}, ${secret.x}, ${node.x} and ${step.x.y}
@@ -197,16 +207,19 @@ type StepScript struct {
 
 // AnsibleStep runs a playbook over the Nodes of a Runner.
 type AnsibleStep struct {
-	Playbook      string            `json:"playbook"` // a file of the Runbook's Source
-	Requirements  string            `json:"requirements,omitempty"`
-	ExtraVars     map[string]any    `json:"extra_vars,omitempty"`     // strings may hold ${option.x} and the like
-	VaultPassword string            `json:"vault_password,omitempty"` // name of a Secret
-	Check         bool              `json:"check,omitempty"`
-	Diff          bool              `json:"diff,omitempty"`
-	Tags          []string          `json:"tags,omitempty"`
-	SkipTags      []string          `json:"skip_tags,omitempty"`
-	Limit         string            `json:"limit,omitempty"`
-	Groups        map[string]string `json:"groups,omitempty"` // inventory group -> Node filter; every tag is a group by itself
+	Playbook      string         `json:"playbook"` // a file of the Runbook's Source
+	Requirements  string         `json:"requirements,omitempty"`
+	ExtraVars     map[string]any `json:"extra_vars,omitempty"`     // strings may hold ${option.x} and the like
+	VaultPassword string         `json:"vault_password,omitempty"` // name of a Secret
+	Check         bool           `json:"check,omitempty"`
+	Diff          bool           `json:"diff,omitempty"`
+	Tags          []string       `json:"tags,omitempty"`
+	SkipTags      []string       `json:"skip_tags,omitempty"`
+	Limit         string         `json:"limit,omitempty"`
+	// Inventory is a file or folder of the Source, with its group_vars and host_vars.
+	Inventory string `json:"inventory,omitempty"`
+
+	Groups map[string]string `json:"groups,omitempty"` // inventory group -> Node filter; every tag is a group by itself
 }
 
 // ModuleStep runs a Module of the same Stack.

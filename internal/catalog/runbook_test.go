@@ -300,17 +300,17 @@ func TestRulesOfRunbooks(t *testing.T) {
 		"dispatch.labels: cannot": func(r *catalog.RunbookSpec) {
 			r.Dispatch = catalog.Dispatch{Mode: "manual", Runner: "a", Labels: map[string]string{"a": "b"}}
 		},
-		"connection.key_file: cannot":    func(r *catalog.RunbookSpec) { r.Connection = catalog.ConnectionSpec{KeySecret: "a", KeyFile: "b"} },
-		"connection.key_passphrase: is":  func(r *catalog.RunbookSpec) { r.Connection = catalog.ConnectionSpec{KeyPassphrase: "a"} },
-		"nodes: cannot hold ${...}":      func(r *catalog.RunbookSpec) { r.Nodes = "name: ${option.app}" },
-		"connection.jump[0]: wants":      func(r *catalog.RunbookSpec) { r.Connection.Jump = []string{"-oProxyCommand=x"} },
-		"connection.key_secret: \"a b\"": func(r *catalog.RunbookSpec) { r.Connection.KeySecret = "a b" },
-		"connection.keep_alive: wants":   func(r *catalog.RunbookSpec) { r.Connection.KeepAlive = -1 },
-		"env[A-B]: is not the name":      func(r *catalog.RunbookSpec) { r.Env = map[string]string{"A-B": ""} },
-		"env[OPTION_x]: is kept":         func(r *catalog.RunbookSpec) { r.Env = map[string]string{"OPTION_x": ""} },
-		"env[A]: wants at most":          func(r *catalog.RunbookSpec) { r.Env = map[string]string{"A": "\x00"} },
-		"limits.timeout: wants":          func(r *catalog.RunbookSpec) { r.Limits.Timeout = -1 },
-		"schedules: has 51":              func(r *catalog.RunbookSpec) { r.Schedules = make([]catalog.Schedule, 51) },
+		"connection.key_file: cannot":         func(r *catalog.RunbookSpec) { r.Connection = catalog.ConnectionSpec{KeySecret: "a", KeyFile: "b"} },
+		"connection.key_passphrase: is":       func(r *catalog.RunbookSpec) { r.Connection = catalog.ConnectionSpec{KeyPassphrase: "a"} },
+		"column 7: the runbook has no option": func(r *catalog.RunbookSpec) { r.Nodes = "name: ${option.app}" },
+		"connection.jump[0]: wants":           func(r *catalog.RunbookSpec) { r.Connection.Jump = []string{"-oProxyCommand=x"} },
+		"connection.key_secret: \"a b\"":      func(r *catalog.RunbookSpec) { r.Connection.KeySecret = "a b" },
+		"connection.keep_alive: wants":        func(r *catalog.RunbookSpec) { r.Connection.KeepAlive = -1 },
+		"env[A-B]: is not the name":           func(r *catalog.RunbookSpec) { r.Env = map[string]string{"A-B": ""} },
+		"env[OPTION_x]: is kept":              func(r *catalog.RunbookSpec) { r.Env = map[string]string{"OPTION_x": ""} },
+		"env[A]: wants at most":               func(r *catalog.RunbookSpec) { r.Env = map[string]string{"A": "\x00"} },
+		"limits.timeout: wants":               func(r *catalog.RunbookSpec) { r.Limits.Timeout = -1 },
+		"schedules: has 51":                   func(r *catalog.RunbookSpec) { r.Schedules = make([]catalog.Schedule, 51) },
 		"schedules[1].name: \"a-b\"": func(r *catalog.RunbookSpec) {
 			r.Schedules = []catalog.Schedule{{Name: "a_b", Cron: "@daily"}, {Name: "a-b", Cron: "@daily"}}
 		},

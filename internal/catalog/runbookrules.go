@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ const (
 	MaxPattern         = 1_000 // bytes
 	MaxSchedules       = 50
 	MaxEnv             = 200
+	MaxQueuedRuns      = 10_000 // of max_queued
+	maxGroupDepth      = 5
+	maxLabel           = 200     // bytes
 	maxOptionText      = 8 << 10 // bytes of one value that an Option offers
 	maxJumps           = 10
 	maxKnownHosts      = 256 << 10
@@ -86,7 +90,12 @@ func (r RunbookSpec) problems() []fault.Problem {
 	c.name("name", r.Name)
 	c.description(r.Description)
 	c.options(r.Options)
-	c.plainFilter("nodes", r.Nodes)
+	c.templateFilter("nodes", r)
+	c.group("group", r.Group)
+	c.between("timeout", r.Timeout, 0, maxDuration)
+	if r.MaxQueued < 0 || r.MaxQueued > MaxQueuedRuns {
+		c.add("max_queued", "wants 1 to %d, or 0 for no limit", MaxQueuedRuns)
+	}
 	c.steps(r)
 	c.rolling(r)
 	c.dispatch(r.Dispatch)
@@ -134,10 +143,48 @@ func (c *checker) dispatch(d Dispatch) {
 	c.labels("dispatch.labels", d.Labels)
 }
 
+// group checks the folder of a runbook: names with slashes between them.
+func (c *checker) group(field, group string) {
+	if group == "" {
+		return
+	}
+	names := strings.Split(group, "/")
+	if len(names) > maxGroupDepth {
+		c.add(field, "has %d levels, more than %d", len(names), maxGroupDepth)
+		return
+	}
+	for _, name := range names {
+		c.name(field, name)
+	}
+}
+
+// IsEnabled reports whether the runbook may be run.
+func (r RunbookSpec) IsEnabled() bool { return r.Enabled == nil || *r.Enabled }
+
+// templateFilter checks a node filter in which ${option.NAME} may be the value of a clause.
+func (c *checker) templateFilter(field string, r RunbookSpec) {
+	if r.Nodes == "" {
+		return
+	}
+	_, err := node.ParseFilterTemplate(r.Nodes, func(name string) (string, error) {
+		o, ok := r.Option(name)
+		switch {
+		case !ok:
+			return "", fmt.Errorf("the runbook has no option %s%s", brief(name), didYouMean(name, optionNames(r.Options)))
+		case slices.Contains([]OptionType{SecretOption, FileOption, ListOption}, o.Type):
+			return "", fmt.Errorf("option %s is a %s, which cannot be a value of a node filter", brief(name), o.Type)
+		}
+		return "x", nil
+	})
+	if err != nil {
+		c.add(field, "%s", err)
+	}
+}
+
 // plainFilter checks a node filter that no value of an option is put into.
 func (c *checker) plainFilter(field, filter string) {
 	if strings.Contains(filter, "${") {
-		c.add(field, "cannot hold ${...}: the filter is not a template. Choose the nodes with --nodes when the runbook is run")
+		c.add(field, "cannot hold ${...}: this filter is not a template, only `nodes` of a runbook is")
 		return
 	}
 	c.filter(field, filter)
@@ -227,6 +274,9 @@ func (c *checker) option(at string, o Option) {
 	if len(o.Description) > MaxDescription {
 		c.add(at+"description", "has %d bytes, more than %d", len(o.Description), MaxDescription)
 	}
+	if len(o.Label) > maxLabel || !printable(o.Label) {
+		c.add(at+"label", "wants at most %d bytes, all of them printable", maxLabel)
+	}
 	only := func(field string, given bool, types ...OptionType) {
 		if t := o.typed(); given && !slices.Contains(types, t) {
 			c.add(at+field, "is for type %s, and this is %s", oneOf(types), t)
@@ -235,6 +285,7 @@ func (c *checker) option(at string, o Option) {
 	only("pattern", o.Pattern != "", StringOption, ListOption, SecretOption)
 	only("values", len(o.Values) > 0, EnumOption, ListOption)
 	only("values_from", o.ValuesFrom != nil, StringOption, EnumOption, ListOption)
+	only("suggestions", len(o.Suggestions) > 0, StringOption, NumberOption, ListOption)
 	only("secret", o.Secret != "", SecretOption)
 	only("min", o.Min != nil, NumberOption)
 	only("max", o.Max != nil, NumberOption)
@@ -247,6 +298,7 @@ func (c *checker) option(at string, o Option) {
 	c.secretName(at+"secret", o.Secret)
 	c.pattern(at+"pattern", o.Pattern)
 	c.offered(at, o)
+	c.suggestions(at, o)
 	if problem := o.defaultProblem(); problem != "" {
 		c.add(at+"default", "%s", problem)
 	}
@@ -258,6 +310,36 @@ func (o Option) typed() OptionType {
 		return StringOption
 	}
 	return o.Type
+}
+
+// suggestions checks the values that an option proposes: each must be one that it takes.
+func (c *checker) suggestions(at string, o Option) {
+	if len(o.Suggestions) == 0 {
+		return
+	}
+	if len(o.Values) > 0 || o.ValuesFrom != nil {
+		c.add(at+"suggestions", "cannot be combined with values or values_from")
+		return
+	}
+	c.texts(at+"suggestions", o.Suggestions, MaxOptionValues, maxOptionText)
+	for i, text := range o.Suggestions {
+		problem := o.textProblem(text)
+		if o.Type == NumberOption {
+			problem = o.numberProblem(text)
+		}
+		if problem != "" {
+			c.add(fmt.Sprintf("%ssuggestions[%d]", at, i), "%s", problem)
+		}
+	}
+}
+
+// numberProblem says what is wrong with the text of a number, or "".
+func (o Option) numberProblem(text string) string {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return brief(text) + " is not a number"
+	}
+	return o.outOfRange(n)
 }
 
 func (c *checker) offered(at string, o Option) {

@@ -129,7 +129,8 @@ func (c *checker) each(at string, s RunbookStep) {
 func (c *checker) notOfServer(at string, s RunbookStep) {
 	for key, given := range map[string]bool{
 		"retries": s.Retries != 0, "retry_delay": s.RetryDelay != 0, "on_error": s.OnError != nil, "repeatable": s.Repeatable,
-		"sudo": s.Sudo != nil, "env": len(s.Env) > 0, "timeout": s.Timeout != 0 && s.Approval != nil,
+		"ignore_errors": s.IgnoreErrors && s.Module == nil,
+		"sudo":          s.Sudo != nil, "env": len(s.Env) > 0, "timeout": s.Timeout != 0 && s.Approval != nil,
 	} {
 		if given {
 			hint := ""
@@ -209,6 +210,9 @@ func (c *checker) ansible(at string, r RunbookSpec, a AnsibleStep) {
 	}
 	if a.Requirements != "" {
 		c.sourceFile(at+"requirements", r, a.Requirements)
+	}
+	if a.Inventory != "" {
+		c.sourceFile(at+"inventory", r, a.Inventory)
 	}
 	c.jsonValues(at+"extra_vars", a.ExtraVars, MaxEnv, MaxExtraVars)
 	c.secretName(at+"vault_password", a.VaultPassword)

@@ -222,6 +222,7 @@ func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
 		t.add("attempt", fmt.Sprint(job.Attempt))
 	}
 	add("commit", job.Commit)
+	add("time limit", timeLimit(job, now))
 	addApproval(job, now, add)
 	for _, loss := range job.Losses {
 		t.add("lost", fmt.Sprintf("attempt %d at %s/%s: %s", loss.Attempt, loss.Runner, loss.Instance, loss.Reason))
@@ -272,6 +273,18 @@ func addInterruption(job *work.Job, now time.Time, add func(name, value string))
 		add("recovery until", fmt.Sprintf("%s (in %s)", until.UTC().Format(time.RFC3339), took(until.Sub(now))))
 	}
 	add("hint", job.Wait.Hint)
+}
+
+// timeLimit says how long a job may take, and when that is over.
+func timeLimit(job *work.Job, now time.Time) string {
+	if job.Limits.JobTimeout <= 0 {
+		return ""
+	}
+	text := job.Limits.JobTimeout.String()
+	if at := job.Deadline(); !at.IsZero() {
+		text += fmt.Sprintf(", until %s (in %s)", at.UTC().Format(time.RFC3339), took(at.Sub(now)))
+	}
+	return text
 }
 
 // addTimes tells how long the Job waited, and how long it was or is at work.

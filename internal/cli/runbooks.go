@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,9 +42,11 @@ func (a *app) runbookList() *cobra.Command {
 				return err
 			}
 			return a.show(runbooks, func() *table {
-				t := &table{head: []string{"RUNBOOK", "STEPS", "OPTIONS", "NODES", "SCHEDULES", "DESCRIPTION"}}
+				slices.SortStableFunc(runbooks, func(a, b catalog.Runbook) int { return cmp.Compare(a.Group, b.Group) })
+				t := &table{head: []string{"GROUP", "RUNBOOK", "STEPS", "OPTIONS", "NODES", "SCHEDULES", "DESCRIPTION"}}
 				for _, b := range runbooks {
-					t.add(b.Path(), fmt.Sprint(len(b.Steps)), fmt.Sprint(len(b.Options)), orDash(b.Nodes), fmt.Sprint(len(b.Schedules)), orDash(b.Description))
+					t.add(orDash(b.Group), b.Path()+disabledMark(b), fmt.Sprint(len(b.Steps)), fmt.Sprint(len(b.Options)),
+						orDash(b.Nodes), fmt.Sprint(len(b.Schedules)), orDash(b.Description))
 				}
 				return t
 			})
@@ -51,6 +54,14 @@ func (a *app) runbookList() *cobra.Command {
 	})
 	a.stackFlag(cmd, &stack, "only those of this Stack")
 	return cmd
+}
+
+// disabledMark follows the path of a runbook that is disabled.
+func disabledMark(b catalog.Runbook) string {
+	if b.IsEnabled() {
+		return ""
+	}
+	return " (disabled)"
 }
 
 func (a *app) runbookShow() *cobra.Command {
@@ -78,6 +89,18 @@ func runbookDetails(b api.RunbookView) *table {
 	if b.Description != "" {
 		t.add("description", b.Description)
 	}
+	if b.Group != "" {
+		t.add("group", b.Group)
+	}
+	if !b.IsEnabled() {
+		t.add("enabled", "false")
+	}
+	if b.Timeout > 0 {
+		t.add("time limit", time.Duration(b.Timeout).String()+" for a whole job")
+	}
+	if b.MaxQueued > 0 {
+		t.add("waiting jobs", fmt.Sprintf("at most %d", b.MaxQueued))
+	}
 	t.add("nodes", orDash(b.Nodes))
 	for _, o := range b.Options {
 		t.add("option", optionLine(o))
@@ -98,6 +121,9 @@ func optionLine(o catalog.Option) string {
 		kind = catalog.StringOption
 	}
 	parts := []string{fmt.Sprintf("%s (%s)", o.Name, kind)}
+	if o.Label != "" {
+		parts = append(parts, o.Label)
+	}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if o.Required {
 		add("required")
@@ -110,6 +136,9 @@ func optionLine(o catalog.Option) string {
 	}
 	if len(o.Values) > 0 {
 		add("one of %s", some(o.Values, 20))
+	}
+	if len(o.Suggestions) > 0 {
+		add("for example %s", some(o.Suggestions, 20))
 	}
 	if o.Pattern != "" {
 		add("matches %s", o.Pattern)

@@ -21,7 +21,8 @@ const failuresShown = 50
 var badStatuses = []work.NodeStatus{work.NodeFailed, work.NodeCanceled, work.NodeUnknown}
 
 // countOrder is the order in which a summary counts.
-var countOrder = []work.NodeStatus{work.NodeSucceeded, work.NodeRecovered, work.NodeFailed, work.NodeUnknown, work.NodeCanceled, work.NodeSkipped, work.NodeNotRun,
+var countOrder = []work.NodeStatus{work.NodeSucceeded, work.NodeRecovered, work.NodeIgnored, work.NodeFailed,
+	work.NodeUnknown, work.NodeCanceled, work.NodeSkipped, work.NodeNotRun,
 	work.NodeRunning, "pending"}
 
 // statusWords are what people read.
@@ -196,7 +197,7 @@ func (a *app) jobNodes() *cobra.Command {
 	flags.StringSliceVar(&q.Items, "step", nil, "only these steps, separated by commas")
 	flags.StringSliceVar(&statuses, "status", nil, "only these states, separated by commas")
 	flags.BoolVar(&failed, "failed", false, "only what did not come through")
-	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"running", "succeeded", "failed", "recovered", "skipped", "not_run", "canceled", "unknown"},
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"running", "succeeded", "failed", "recovered", "ignored", "skipped", "not_run", "canceled", "unknown"},
 		cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }

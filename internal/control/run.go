@@ -135,6 +135,9 @@ func (c *Control) draftRun(tx *store.Tx, actor catalog.Actor, r RunRequest, offe
 	if err != nil {
 		return nil, err
 	}
+	if err := enabled(of.spec); err != nil {
+		return nil, err
+	}
 	values, err := runbook.Resolve(offering(of.spec.Options, offered), r.Options)
 	if err != nil {
 		return nil, err
@@ -173,6 +176,7 @@ func (c *Control) runJob(of subject, plan *runbook.Plan, policy catalog.Concurre
 		Status: work.Queued, Steps: work.StepsOfRun(plan), Limits: c.limitsOf(of.spec.Limits),
 		Wait: work.Wait{Code: work.WaitDispatch, Text: "about to begin"},
 	}
+	j.Limits.JobTimeout = time.Duration(of.spec.Timeout)
 	j.Limits.StepTimeout, j.Limits.StallTimeout = 0, time.Duration(of.spec.Limits.StallTimeout) // a step has a timeout of its own
 	if of.id == "" {
 		j.Kind = work.CommandJob
@@ -180,6 +184,15 @@ func (c *Control) runJob(of subject, plan *runbook.Plan, policy catalog.Concurre
 		j.Lane = of.id
 	}
 	return j
+}
+
+// enabled refuses a runbook that is disabled.
+func enabled(spec catalog.RunbookSpec) error {
+	if spec.IsEnabled() {
+		return nil
+	}
+	return fault.New(fault.Conflict, "runbook_disabled", "runbook %s is disabled", spec.Path()).
+		WithHint("declare it with enabled: true")
 }
 
 // subjectOf finds what is to be run.
@@ -227,13 +240,20 @@ func (c *Control) compileRun(tx *store.Tx, of subject, r RunRequest, values runb
 	if r.Nodes != "" {
 		of.spec.Nodes = r.Nodes
 	}
+	filter, err := node.ParseFilterTemplate(of.spec.Nodes, values.Literal)
+	if err != nil {
+		return nil, err
+	}
 	in := runbook.Input{Spec: of.spec, Options: values}
 	known.Into(&in)
-	if in.Nodes, err = chosenNodes(known, of.spec, r.NodeNames); err != nil {
+	if in.Nodes, err = chosenNodes(known, of.spec, filter, r.NodeNames); err != nil {
 		return nil, err
 	}
 	in.Lookup = func(name string) (catalog.RunbookSpec, error) {
 		b, err := tx.Runbook(of.stack.OrganizationID, catalog.NodePath(of.stack.Name, name))
+		if err == nil {
+			return b.RunbookSpec, enabled(b.RunbookSpec)
+		}
 		return b.RunbookSpec, unknownRunbook(err, name)
 	}
 	if in.LocalUnassigned, err = localUnassigned(tx, of.stack, in.Local); err != nil {
@@ -253,13 +273,11 @@ func (c *Control) compileRun(tx *store.Tx, of subject, r RunRequest, values runb
 }
 
 // chosenNodes gives the Nodes that a Runbook is run on.
-func chosenNodes(known *nodes.Known, spec catalog.RunbookSpec, names []string) ([]node.Node, error) {
+func chosenNodes(
+	known *nodes.Known, spec catalog.RunbookSpec, filter node.Filter, names []string,
+) ([]node.Node, error) {
 	if spec.Nodes == "" && len(names) == 0 {
 		return nil, nil
-	}
-	filter, err := node.ParseFilter(spec.Nodes)
-	if err != nil {
-		return nil, err
 	}
 	missing := map[string]bool{}
 	for _, name := range names {
@@ -383,7 +401,7 @@ func (c *Control) queueRun(ctx context.Context, actor catalog.Actor, d *runDraft
 		job = &stored
 		var others []moved
 		err = tx.Consequence(func() (err error) {
-			others, err = c.makeRoom(tx, job, d.run.Policy)
+			others, err = c.makeRoom(tx, job, d.run.Policy, d.run.Spec.MaxQueued)
 			return err
 		})
 		if err != nil {

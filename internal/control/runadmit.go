@@ -97,8 +97,36 @@ func partSnapshot(stack, name string, p *runbook.Plan, i int) store.JobSnapshot 
 		Runner: part.Runner, RunnerLabels: part.Labels, RunnerInstanceName: part.Instance}}
 }
 
+// queueLimit refuses a job of a runbook when as many of its jobs wait as it allows; 0 is no limit.
+func queueLimit(tx *store.Tx, run *work.Job, maxQueued int) error {
+	if run.RunbookID == "" || maxQueued == 0 {
+		return nil
+	}
+	others, err := tx.RunsOf(run.OrganizationID, run.RunbookID)
+	if err != nil {
+		return err
+	}
+	waiting := 0
+	for _, o := range others {
+		if o.Status == work.Queued {
+			waiting++
+		}
+	}
+	if waiting < maxQueued {
+		return nil
+	}
+	return fault.New(fault.Conflict, "runbook_queue_full",
+		"%d jobs of runbook %s are waiting; max_queued allows %d", waiting, run.Runbook, maxQueued).
+		WithHint("wait until one of them has started, or raise max_queued")
+}
+
 // makeRoom does what the policy of a Runbook says about its other Jobs, when one more is to be queued. It is called in the transaction that stores it.
-func (c *Control) makeRoom(tx *store.Tx, run *work.Job, policy catalog.ConcurrencyPolicy) ([]moved, error) {
+func (c *Control) makeRoom(
+	tx *store.Tx, run *work.Job, policy catalog.ConcurrencyPolicy, maxQueued int,
+) ([]moved, error) {
+	if err := queueLimit(tx, run, maxQueued); err != nil {
+		return nil, err
+	}
 	if run.RunbookID == "" || cmp.Or(policy, catalog.AllowConcurrent) == catalog.AllowConcurrent || policy == catalog.QueueConcurrent {
 		return nil, nil
 	}

@@ -91,9 +91,9 @@ func (b runbookSchedules) views(ctx context.Context, n int) ([]ScheduleView, err
 	for i, s := range b.runbook.Schedules {
 		name := b.runbook.ScheduleName(i)
 		last := b.stored[name]
-		v := ScheduleView{Name: name, TimeZone: s.TimeZone, Disabled: s.Disabled,
+		v := ScheduleView{Name: name, TimeZone: s.TimeZone, Disabled: s.Disabled || !b.runbook.IsEnabled(),
 			LastAt: last.LastAt, LastJobID: last.LastJobID, LastError: last.LastError}
-		if !s.Disabled {
+		if !v.Disabled {
 			next, err := catalog.NextRuns(ctx, s, b.now, n)
 			if err != nil {
 				return nil, fmt.Errorf("schedule %s of runbook %s: %w", name, b.runbook.Path(), err)
@@ -135,6 +135,7 @@ func putRunbook(tx *store.Tx, org string, v *catalog.Runbook, spec catalog.Runbo
 	}
 	all := make([]store.Schedule, len(spec.Schedules))
 	for i, s := range spec.Schedules {
+		s.Disabled = s.Disabled || !spec.IsEnabled()
 		all[i] = store.Schedule{Name: spec.ScheduleName(i), Rule: scheduleRule(s)}
 		if s.Disabled {
 			continue

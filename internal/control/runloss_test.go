@@ -1,11 +1,13 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"legwork/internal/runbook"
 	"legwork/internal/store"
+	"legwork/internal/wire"
 	"legwork/internal/work"
 )
 
@@ -53,6 +55,61 @@ func TestSettleNode(t *testing.T) {
 			}
 			if left != c.left || (len(s.loss.Out) == 1) != c.out || noted != c.noted {
 				t.Fatalf("left %v, out %v, noted %q", left, s.loss.Out, noted)
+			}
+		})
+	}
+}
+
+// TestShardReturnsBeforeAnotherAttempt loses the instance of a shard for longer than its lease and the recovery window. It
+// returns with the result before another instance has begun. The result counts when the steps are repeatable; when
+// they are not, their nodes were settled as unknown, and that stays.
+func TestShardReturnsBeforeAnotherAttempt(t *testing.T) {
+	for _, repeatable := range []bool{true, false} {
+		t.Run(fmt.Sprintf("repeatable %v", repeatable), func(t *testing.T) {
+			s := newStage(newWorld(t), 1, Limits{})
+			p := s.plan(2, commandItem, commandItem)
+			p.Items[0].Step.Repeatable = repeatable
+			j := s.start(p)
+			m := s.hosts[0].take()
+			s.hosts[0].start(m.Ref, 0)
+			s.untilPart(j.ID, 1, work.Running)
+			s.hosts[0].cut()
+			s.must(s.c.endDue(context.Background(), later()))
+			s.must(s.c.endDue(context.Background(), recovered()))
+
+			f := s.host(0, "a")
+			f.hello.Journal = []wire.Held{{Ref: m.Ref, Step: 0, Running: true}}
+			if !repeatable {
+				s.until(j.ID, work.Failed)
+				f.online(s.server)
+				for _, v := range f.welcome.Jobs {
+					if v.Fate == wire.Continue {
+						t.Errorf("got verdict %+v for a shard that was settled", v)
+					}
+				}
+				unknown, err := s.c.NodeResults(context.Background(), s.owner(), j.ID,
+					NodeResultFilter{Statuses: []work.NodeStatus{work.NodeUnknown}})
+				s.must(err)
+				if len(unknown) != 2 {
+					t.Errorf("got %+v, want 2 nodes whose result is unknown", unknown)
+				}
+				return
+			}
+			s.untilPart(j.ID, 1, work.Queued)
+			if got := s.parts(j.ID)[0]; got.Resumable == nil || len(got.Losses) != 1 {
+				t.Fatalf("resumable %+v, lost attempts %+v", got.Resumable, got.Losses)
+			}
+			f.online(s.server)
+			v := f.welcome.Jobs[0]
+			if v.Fate != wire.Continue || v.Next != 0 || v.Spec == nil || v.Spec.Run == nil {
+				t.Fatalf("verdict: %+v", v)
+			}
+			f.finish(m.Ref, 0, 0, work.StepResult{Round: &work.RoundResult{Succeeded: 2}})
+			f.through(f.round(1))
+			s.until(j.ID, work.Succeeded)
+			got := s.parts(j.ID)[0]
+			if got.Attempt != 1 || len(got.Losses) != 0 || got.Resumable != nil {
+				t.Errorf("attempt %d, lost attempts %+v, resumable %+v; want the first attempt alone", got.Attempt, got.Losses, got.Resumable)
 			}
 		})
 	}

@@ -206,7 +206,7 @@ func (c *Control) scheduled(ctx context.Context, due store.Schedule) (run schedu
 			return err
 		}
 		for i, s := range b.Schedules {
-			if b.ScheduleName(i) == due.Name && !s.Disabled {
+			if b.ScheduleName(i) == due.Name && !s.Disabled && b.IsEnabled() {
 				run = scheduledRun{Runbook: b, Schedule: s, Name: due.Name}
 			}
 		}

@@ -146,6 +146,7 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 		Steps: work.StepsOf(m.Engine, action, work.NeedsApproval(m.Approval, action), m.Script != nil && m.Script.Repeatable),
 		Wait:  work.Wait{Code: work.WaitDispatch, Text: "looking for an instance"},
 	}
+	sub.job.Limits.JobTimeout = time.Duration(m.Timeout)
 	if path != "" {
 		sub.job.Wait = work.WaitForOutput(path)
 	}

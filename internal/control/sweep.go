@@ -78,6 +78,7 @@ func (c *Control) sweep(ctx context.Context, s *sweeper, now reading) {
 			}
 			return c.endDue(ctx, at)
 		}},
+		{"time limits", new(time.Duration), 0, c.endOverdue},
 		{"schedules", new(time.Duration), 0, c.fireDue},
 		{"queue", &s.resync, max(resyncPeriod, 20*s.resyncTook), func(ctx context.Context, _ time.Time) error {
 			began := time.Now()
@@ -151,7 +152,7 @@ func (c *Control) endDue(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, j := range due {
-		if err := c.endOne(ctx, j.OrganizationID, j.ID, now); err != nil && ctx.Err() == nil {
+		if err := c.endOne(ctx, j.OrganizationID, j.ID, now, dueEvent); err != nil && ctx.Err() == nil {
 			c.log.Error("could not end what is due", "job_id", j.ID, "job_status", string(j.Status), "error", err)
 		}
 	}
@@ -159,7 +160,8 @@ func (c *Control) endDue(ctx context.Context, now time.Time) error {
 }
 
 // endOne looks at a due Job again, locked: a heartbeat may have saved it meanwhile.
-func (c *Control) endOne(ctx context.Context, org, id string, now time.Time) error {
+// due says what has become due, nil when nothing has.
+func (c *Control) endOne(ctx context.Context, org, id string, now time.Time, due func(*work.Job, time.Time) work.Event) error {
 	var all []moved
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
 		all = nil
@@ -167,7 +169,7 @@ func (c *Control) endOne(ctx context.Context, org, id string, now time.Time) err
 		if err != nil {
 			return err
 		}
-		event := dueEvent(j, now)
+		event := due(j, now)
 		if event == nil {
 			return nil
 		}
@@ -182,6 +184,36 @@ func (c *Control) endOne(ctx context.Context, org, id string, now time.Time) err
 	}
 	c.carryOut(all...)
 	return nil
+}
+
+// endOverdue cancels jobs whose time limit is over. It does not wait until every instance has been heard of: a time limit
+// holds whatever an instance does.
+func (c *Control) endOverdue(ctx context.Context, now time.Time) error {
+	if c.hold.Load() != nil {
+		return nil
+	}
+	var overdue []*work.Job
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		overdue, err = tx.OverdueJobs(now, dueAtOnce)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, j := range overdue {
+		if err := c.endOne(ctx, j.OrganizationID, j.ID, now, overdueEvent); err != nil && ctx.Err() == nil {
+			c.log.Error("could not end a job whose time limit is over", "job_id", j.ID, "error", err)
+		}
+	}
+	return ctx.Err()
+}
+
+// overdueEvent is what the end of its time limit does to a job, nil while it is not over.
+func overdueEvent(j *work.Job, now time.Time) work.Event {
+	if at := j.Deadline(); at.IsZero() || at.After(now) {
+		return nil
+	}
+	return work.CancelRequested{Mode: work.Graceful, By: "legwork", Reason: "the time limit of the job is over", TimedOut: true}
 }
 
 // dueEvent is what the passing of time does to a Job, nil when nothing is due.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 // FilterError tells where a Filter's text is wrong. It is the cause of the Fault that ParseFilter gives; errors.As finds it.
@@ -26,7 +27,10 @@ func (e *FilterError) Error() string { return fmt.Sprintf("column %d: %s", e.Col
 // "*" matches every Node. An error is a Fault (Invalid, "node_filter") whose sentence names the column, with the excerpt as
 // its detail, and whose cause is a *FilterError.
 func ParseFilter(text string) (Filter, error) {
-	p := &filterParser{text: text}
+	return parseFilter(&filterParser{text: text})
+}
+
+func parseFilter(p *filterParser) (Filter, error) {
 	f, err := p.filter()
 	if err != nil {
 		return Filter{}, fault.New(fault.Invalid, "node_filter", "the Node filter is wrong at column %d: %s", err.Column, err.Message).
@@ -41,6 +45,18 @@ type filterParser struct {
 	text string
 	at   int
 	size int // instructions of the regular expressions so far
+	// lookup returns the value of an option; nil: the filter is not a template.
+	lookup func(option string) (string, error)
+}
+
+// optionTemplate is what stands for the value of an option.
+var optionTemplate = lazyregexp.New(`^\$\{option\.([A-Za-z][A-Za-z0-9_-]*)\}$`)
+
+// ParseFilterTemplate parses a filter in which ${option.NAME} may be the value of a clause, alone or in quotes. The
+// result of lookup is one literal of the clause, whatever characters it has. It is never parsed as a pattern, as
+// several values or as another clause.
+func ParseFilterTemplate(text string, lookup func(option string) (string, error)) (Filter, error) {
+	return parseFilter(&filterParser{text: text, lookup: lookup})
 }
 
 // word is a piece of the text between signs.
@@ -155,6 +171,7 @@ func (p *filterParser) unexpected() *FilterError {
 func (p *filterParser) value(k key) (value, *FilterError) {
 	var v value
 	var w word
+	literal := false
 	for {
 		var err *FilterError
 		if w, err = p.word(k == tagsKey); err != nil {
@@ -164,7 +181,10 @@ func (p *filterParser) value(k key) (value, *FilterError) {
 			v.any = true
 			return v, nil
 		}
-		if err := p.checkWord(w, k); err != nil {
+		if literal, err = p.template(&w); err != nil {
+			return v, err
+		}
+		if err := p.checkWord(w, k); err != nil && !literal {
 			return v, err
 		}
 		v.texts = append(v.texts, w.text)
@@ -182,12 +202,33 @@ func (p *filterParser) value(k key) (value, *FilterError) {
 			return v, p.fail(p.at, "a Node has at most %d tags", MaxTags).hint("leave some out")
 		}
 	}
-	if k == tagsKey || !strings.ContainsAny(v.texts[0], patternSigns) {
+	if k == tagsKey || literal || !strings.ContainsAny(v.texts[0], patternSigns) {
 		return v, nil
 	}
 	var err *FilterError
 	v.pattern, err = p.compile(w, k)
 	return v, err
+}
+
+// template puts the value of an option in the place of a word that stands for it, and reports whether it did.
+func (p *filterParser) template(w *word) (bool, *FilterError) {
+	if p.lookup == nil || !strings.Contains(w.text, "${") {
+		return false, nil
+	}
+	found := optionTemplate.FindStringSubmatch(w.text)
+	if found == nil {
+		return false, p.fail(w.at, "${option.NAME} stands for a whole value, and nothing else is a template here").
+			hint(`for example "name: ${option.host}"`)
+	}
+	value, err := p.lookup(found[1])
+	if err == nil && strings.TrimSpace(value) == "" {
+		err = fmt.Errorf("option %s has no value, and the filter needs one", found[1])
+	}
+	if err != nil {
+		return false, p.fail(w.at, "%s", err).hint("give the option a value, or choose the nodes with --nodes")
+	}
+	w.text = value
+	return true, nil
 }
 
 // checkWord tells what is wrong with a value by itself.

@@ -22,7 +22,7 @@ func (p *Plan) Failed(outcomes []Outcome) []int {
 	}
 	good, bad := make([]int, len(p.Nodes)), make([]bool, len(p.Nodes))
 	for _, o := range outcomes {
-		fine := slices.Contains([]string{"succeeded", "recovered", "skipped"}, o.Status)
+		fine := slices.Contains([]string{"succeeded", "recovered", "ignored", "skipped"}, o.Status)
 		switch {
 		case o.Item < 0 || o.Item >= len(p.Items):
 		case o.Node < 0 && !fine && o.Part >= 1 && o.Part <= len(p.Parts):

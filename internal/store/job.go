@@ -80,6 +80,15 @@ func due(j *work.Job) any {
 	return micros(at)
 }
 
+// deadline is when the time limit of a job ends it.
+func deadline(j *work.Job) any {
+	at := j.Deadline()
+	if at.IsZero() {
+		return nil
+	}
+	return micros(at)
+}
+
 // selectJob and scanJob read a Job: its document, and its Lease out of the column that RenewLeases writes.
 const selectJob = "SELECT doc, due_at FROM jobs"
 
@@ -179,8 +188,8 @@ func (tx *Tx) SaveJob(j *work.Job) error {
 	}
 	runner, instance := binding(j)
 	n, err := tx.exec(`UPDATE jobs SET phase = $2, status = $3, attempt = $4, runner_id = $5, instance_id = $6, queued_at = $7,
-		rank_at = $8, due_at = $9, doc = $10 WHERE id = $1`,
-		j.ID, phase(j.Status), string(j.Status), j.Attempt, runner, instance, micros(j.QueuedAt), rank(j), due(j), doc)
+		rank_at = $8, due_at = $9, doc = $10, deadline_at = $11 WHERE id = $1`,
+		j.ID, phase(j.Status), string(j.Status), j.Attempt, runner, instance, micros(j.QueuedAt), rank(j), due(j), doc, deadline(j))
 	if tx.d.trouble(err) == brokenUnique {
 		return fault.New(fault.Conflict, "module_busy", "another Job of %s is under way", cmp.Or(j.Module, j.Runbook)).WithCause(err)
 	}

@@ -44,6 +44,11 @@ func (tx *Tx) DueJobs(now time.Time, limit int) ([]*work.Job, error) {
 	return list(tx, scanJob, selectJob+" WHERE due_at <= $1 ORDER BY due_at LIMIT $2", micros(now), bounded(limit, 1000, 1000))
 }
 
+// OverdueJobs returns jobs whose time limit is over, the longest overdue first.
+func (tx *Tx) OverdueJobs(now time.Time, limit int) ([]*work.Job, error) {
+	return list(tx, scanJob, selectJob+" WHERE deadline_at <= $1 ORDER BY deadline_at LIMIT $2", micros(now), bounded(limit, 1000, 1000))
+}
+
 // CountOpenJobs counts the Jobs that are not over, of all Organizations, by status; a status without Jobs is missing.
 func (tx *Tx) CountOpenJobs() (map[work.Status]int, error) {
 	counts := map[work.Status]int{}

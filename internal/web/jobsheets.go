@@ -197,6 +197,18 @@ func approvalHint(p jobView) string {
 	return hint
 }
 
+// timeLimit says how long a job may take, "" when nothing limits it.
+func timeLimit(j *work.Job) string {
+	if j.Limits.JobTimeout <= 0 {
+		return ""
+	}
+	text := exactly(j.Limits.JobTimeout)
+	if at := j.Deadline(); !at.IsZero() {
+		text += ", until " + moment(at)
+	}
+	return text
+}
+
 // failureTone: what a person ended is no alarm.
 func failureTone(j *work.Job) string {
 	if j.Status == work.Failed {

@@ -70,7 +70,7 @@ var matrixFilters = []struct {
 	{"running", "Under way", []work.NodeStatus{work.NodeRunning}},
 	{"waiting", "To do", []work.NodeStatus{control.NodePending}},
 	{"not-run", "Not run", []work.NodeStatus{work.NodeNotRun}},
-	{"done", "Through", []work.NodeStatus{work.NodeSucceeded, work.NodeSkipped, work.NodeRecovered}},
+	{"done", "Through", []work.NodeStatus{work.NodeSucceeded, work.NodeSkipped, work.NodeRecovered, work.NodeIgnored}},
 }
 
 // matrixOf makes the window that the address asks for. It reads how many Items are where of each Node, and of the Nodes of the window alone what became
@@ -183,6 +183,8 @@ func lineStatus(counts map[work.NodeStatus]int, wanted int, over bool) work.Node
 		return work.NodeRunning
 	case done < wanted || done == 0:
 		return control.NodePending
+	case counts[work.NodeIgnored] > 0:
+		return work.NodeIgnored
 	case counts[work.NodeRecovered] > 0:
 		return work.NodeRecovered
 	case counts[work.NodeSucceeded] == 0:

@@ -23,6 +23,7 @@ var nodeMoods = map[work.NodeStatus]mood{
 	work.NodeSucceeded:  {"Succeeded", "check", "good"},
 	work.NodeFailed:     {"Failed", "cross", "bad"},
 	work.NodeRecovered:  {"Recovered", "again", "warn"},
+	work.NodeIgnored:    {"Failed, ignored", "warn", "warn"},
 	work.NodeSkipped:    {"Skipped", "minus", "calm"},
 	work.NodeNotRun:     {"Not run", "ring", "calm"},
 	work.NodeCanceled:   {"Canceled", "slash", "calm"},
@@ -30,12 +31,12 @@ var nodeMoods = map[work.NodeStatus]mood{
 }
 
 // nodeStatuses are these states, what needs a person first.
-var nodeStatuses = []work.NodeStatus{work.NodeFailed, work.NodeUnknown, work.NodeCanceled, work.NodeRunning, work.NodeRecovered, control.NodePending, work.NodeNotRun,
+var nodeStatuses = []work.NodeStatus{work.NodeFailed, work.NodeUnknown, work.NodeCanceled, work.NodeRunning, work.NodeIgnored, work.NodeRecovered, control.NodePending, work.NodeNotRun,
 	work.NodeSkipped, work.NodeSucceeded}
 
 // worse tells whether a state tells more of a Node than another.
 func worse(a, b work.NodeStatus) bool {
-	order := []work.NodeStatus{control.NodePending, work.NodeSkipped, work.NodeSucceeded, work.NodeNotRun, work.NodeRecovered, work.NodeRunning, work.NodeCanceled, work.NodeUnknown, work.NodeFailed}
+	order := []work.NodeStatus{control.NodePending, work.NodeSkipped, work.NodeSucceeded, work.NodeNotRun, work.NodeRecovered, work.NodeIgnored, work.NodeRunning, work.NodeCanceled, work.NodeUnknown, work.NodeFailed}
 	return slices.Index(order, a) > slices.Index(order, b)
 }
 
@@ -365,7 +366,7 @@ func (r *runDetails) itemStatus(i int) work.StepStatus {
 		return work.StepFailed
 	case counts[work.NodeCanceled] > 0:
 		return work.StepCanceled
-	case counts[work.NodeSucceeded]+counts[work.NodeRecovered] > 0:
+	case counts[work.NodeSucceeded]+counts[work.NodeRecovered]+counts[work.NodeIgnored] > 0:
 		return work.StepSucceeded
 	}
 	return work.StepSkipped

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,8 @@ type runbookLine struct {
 	last *work.Job // nil: none yet
 	due  time.Time // zero: never
 	zone string
+	// heading is the group of this runbook and those below it, where another one begins.
+	heading string
 }
 
 func loadRunbooks(v *visit) (content, error) {
@@ -55,9 +58,13 @@ func loadRunbooks(v *visit) (content, error) {
 	p := runbooksView{visit: v, search: v.query("q")}
 	var fit []catalog.Runbook
 	for _, b := range all {
-		if strings.Contains(strings.ToLower(b.Path()+" "+b.Description), strings.ToLower(p.search)) {
+		if strings.Contains(strings.ToLower(b.Path()+" "+b.Group+" "+b.Description), strings.ToLower(p.search)) {
 			fit = append(fit, b)
 		}
+	}
+	grouped := v.query("sort") == "" // another order has no headings
+	if grouped {
+		slices.SortStableFunc(fit, func(a, b catalog.Runbook) int { return cmp.Compare(a.Group, b.Group) })
 	}
 	p.sorted = sortList(v, fit,
 		column[catalog.Runbook]{"path", byText(func(b catalog.Runbook) string { return b.Path() })},
@@ -70,8 +77,12 @@ func loadRunbooks(v *visit) (content, error) {
 		p.next = from + runbooksShown
 	}
 	rows := []part{}
+	group := ""
 	for _, b := range first(fit[from:], runbooksShown) {
 		line := runbookLine{Runbook: b}
+		if grouped && b.Group != group {
+			group, line.heading = b.Group, b.Group
+		}
 		if line.last, err = v.lastRun(b.ID); err != nil {
 			return content{}, err
 		}
@@ -94,7 +105,7 @@ func (v *visit) lastRun(id string) (*work.Job, error) {
 // nextDue gives when the first of the Schedules runs a Runbook next, and in which time zone.
 func nextDue(spec catalog.RunbookSpec, now time.Time) (due time.Time, zone string) {
 	for _, s := range spec.Schedules {
-		if s.Disabled {
+		if s.Disabled || !spec.IsEnabled() {
 			continue
 		}
 		if next, err := catalog.NextRun(s, now); err == nil && (due.IsZero() || next.Before(due)) {
@@ -103,6 +114,9 @@ func nextDue(spec catalog.RunbookSpec, now time.Time) (due time.Time, zone strin
 	}
 	return due, zone
 }
+
+// isTemplate reports whether values of options decide what a node filter matches.
+func isTemplate(filter string) bool { return strings.Contains(filter, "${option.") }
 
 // inZone writes a moment as the clock in a time zone shows it: "Sun 22 Nov 2026, 02:30 CET".
 func inZone(t time.Time, zone string) string {
@@ -274,6 +288,9 @@ func stepNotes(s catalog.RunbookStep) (notes []string) {
 		}
 		notes = append(notes, text)
 	}
+	if s.IgnoreErrors {
+		notes = append(notes, "errors are ignored")
+	}
 	if s.Repeatable {
 		notes = append(notes, "may be repeated")
 	}
@@ -360,6 +377,9 @@ func optionTakes(o catalog.Option) string {
 			text += " and " + number(len(o.Values)-6) + " more"
 		}
 		says = append(says, text)
+	}
+	if len(o.Suggestions) > 0 {
+		says = append(says, "for example "+strings.Join(first(o.Suggestions, 6), ", "))
 	}
 	if o.ValuesFrom != nil {
 		says = append(says, "values from a URL")

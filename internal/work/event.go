@@ -128,6 +128,8 @@ type CancelRequested struct {
 	Mode   CancelMode
 	By     string
 	Reason string
+	// TimedOut reports that the time limit of the job is over.
+	TimedOut bool
 }
 
 // Replaced ends a queued Job because a newer one of the same kind stands in its place.

@@ -27,7 +27,7 @@ var table = []transition{
 	{From: []Status{Queued}, On: onWaitChanged, To: []Status{Queued}, do: waitChanged},
 	{From: []Status{Queued}, On: onReplaced, To: []Status{Superseded}, do: replaced},
 	{From: []Status{Queued}, On: onCannotRun, To: []Status{Failed}, do: cannotRun},
-	{From: []Status{Queued}, On: onCancelRequested, To: []Status{Canceled}, do: cancelUnbound},
+	{From: []Status{Queued}, On: onCancelRequested, To: []Status{Canceled, Failed}, do: cancelUnbound},
 	{From: []Status{Queued}, On: onResumed, To: []Status{Running}, do: resumedFromQueue},
 
 	{From: []Status{Claimed}, On: onRefused, To: []Status{Queued, Failed}, do: refused},
@@ -36,7 +36,7 @@ var table = []transition{
 		To: []Status{Running, Waiting, AwaitingApproval, Succeeded, Failed, Canceled}, do: stepFinished},
 	{From: []Status{Claimed, Running}, On: onLeaseLost, To: []Status{Queued, Interrupted, Failed}, do: leaseLost},
 	{From: []Status{Claimed, Running}, On: onResumed, To: []Status{Claimed, Running}, do: renewed},
-	{From: []Status{Claimed, Running}, On: onCancelRequested, To: []Status{Canceling, Canceled}, do: cancelBound},
+	{From: []Status{Claimed, Running}, On: onCancelRequested, To: []Status{Canceling, Canceled, Failed}, do: cancelBound},
 
 	{From: []Status{Claimed}, On: onNoticed, To: []Status{Claimed}, do: noticed},
 	{From: []Status{Running}, On: onNoticed, To: []Status{Running}, do: noticed},
@@ -61,15 +61,15 @@ var table = []transition{
 	{From: []Status{AwaitingApproval}, On: onApproved, To: []Status{Running}, do: approved},
 	{From: []Status{AwaitingApproval}, On: onDeclined, To: []Status{Declined, Running}, do: declined},
 	{From: []Status{AwaitingApproval}, On: onApprovalExpired, To: []Status{Expired, Running}, do: approvalExpired},
-	{From: []Status{AwaitingApproval}, On: onCancelRequested, To: []Status{Canceled, Canceling}, do: cancelUnbound},
+	{From: []Status{AwaitingApproval}, On: onCancelRequested, To: []Status{Canceled, Canceling, Failed}, do: cancelUnbound},
 	{From: []Status{AwaitingApproval}, On: onResumed, To: []Status{AwaitingApproval}, do: nothing},
 	{From: []Status{AwaitingApproval}, On: onLeaseLost, To: []Status{Queued, Failed}, do: leaseLost},
 
 	{From: []Status{Canceling}, On: onStepStarted, To: []Status{Canceling}, do: stepStarted},
 	{From: []Status{Canceling}, On: onStepFinished,
 		To: []Status{Canceling, Canceled, Succeeded, Failed}, do: stepFinishedCanceling},
-	{From: []Status{Canceling}, On: onRefused, To: []Status{Canceled}, do: refusedCanceling},
-	{From: []Status{Canceling}, On: onLeaseLost, To: []Status{Interrupted, Canceled}, do: leaseLostCanceling},
+	{From: []Status{Canceling}, On: onRefused, To: []Status{Canceled, Failed}, do: refusedCanceling},
+	{From: []Status{Canceling}, On: onLeaseLost, To: []Status{Interrupted, Canceled, Failed}, do: leaseLostCanceling},
 	{From: []Status{Canceling}, On: onResumed, To: []Status{Canceling}, do: renewed},
 	{From: []Status{Canceling}, On: onCancelRequested, To: []Status{Canceling}, do: cancelHarder},
 
@@ -79,7 +79,7 @@ var table = []transition{
 		To: []Status{Running, Canceling, Waiting, AwaitingApproval, Succeeded, Failed, Canceled}, do: resumedByFinish},
 	{From: []Status{Interrupted}, On: onLeaseLost, To: []Status{Interrupted, Queued, Failed, Canceled}, do: lostAgain},
 	{From: []Status{Interrupted}, On: onRecoveryOver, To: []Status{Queued, Failed, Canceled}, do: recoveryOver},
-	{From: []Status{Interrupted}, On: onCancelRequested, To: []Status{Interrupted, Canceled}, do: cancelInterrupted},
+	{From: []Status{Interrupted}, On: onCancelRequested, To: []Status{Interrupted, Canceled, Failed}, do: cancelInterrupted},
 
 	{From: []Status{Queued}, On: onRestored, To: []Status{Queued, Failed}, do: restored},
 	{From: []Status{Waiting}, On: onRestored, To: []Status{Waiting}, do: restored},
@@ -122,6 +122,9 @@ func Next(job Job, event Event, now time.Time) (Job, []Effect, error) {
 	row.do(m)
 	if m.err != nil {
 		return job, nil, m.err
+	}
+	if c := changed.Cancel; c != nil && c.TimedOut && changed.Status == Canceled {
+		changed.Status, changed.Failure = Failed, changed.timeoutFailure()
 	}
 	if !slices.Contains(row.To, changed.Status) {
 		return job, nil, fmt.Errorf("state machine: %s by %q led to %s, which the table does not allow", job.Status, event.Name(), changed.Status)
@@ -492,7 +495,8 @@ func (m *move) noteCancel() CancelRequested {
 	if m.job.Cancel != nil && e.Reason == "" {
 		e.Reason = m.job.Cancel.Reason // a harder way does not take back why
 	}
-	m.job.Cancel = &Cancel{Mode: e.Mode, By: e.By, Reason: e.Reason, At: m.now}
+	timedOut := e.TimedOut || m.job.Cancel != nil && m.job.Cancel.TimedOut
+	m.job.Cancel = &Cancel{Mode: e.Mode, By: e.By, Reason: e.Reason, At: m.now, TimedOut: timedOut}
 	return e
 }
 

@@ -29,7 +29,7 @@ func ParseNodeEvent(data []byte) (NodeEvent, error) {
 		return NodeEvent{}, fmt.Errorf("no NodeEvent: %w", err)
 	}
 	switch e.Status {
-	case NodeRunning, NodeSucceeded, NodeFailed, NodeRecovered, NodeSkipped, NodeNotRun, NodeCanceled, NodeUnknown:
+	case NodeRunning, NodeSucceeded, NodeFailed, NodeRecovered, NodeIgnored, NodeSkipped, NodeNotRun, NodeCanceled, NodeUnknown:
 	default:
 		return NodeEvent{}, fmt.Errorf("a NodeEvent of the status %.40q", e.Status)
 	}

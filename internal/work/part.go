@@ -56,6 +56,7 @@ const (
 	NodeSucceeded NodeStatus = "succeeded"
 	NodeFailed    NodeStatus = "failed"
 	NodeRecovered NodeStatus = "recovered" // failed, and its error handler set it right
+	NodeIgnored   NodeStatus = "ignored"   // failed, and the step ignores errors
 	NodeSkipped   NodeStatus = "skipped"   // its condition was false
 	NodeNotRun    NodeStatus = "not_run"   // something before it failed, or the Job ended
 	NodeCanceled  NodeStatus = "canceled"

@@ -490,7 +490,7 @@ func moduleEnded(m *move) {
 		s.Status, s.Failure = StepFailed, e.Failure
 		if m.job.Cancel != nil {
 			s.Status, r.Stop, r.End = StepCanceled, true, Canceled
-		} else {
+		} else if !e.Plan.Items[e.Plan.Rounds[e.Round].First].Step.IgnoreErrors {
 			m.stopRun(*e.Failure)
 		}
 	}

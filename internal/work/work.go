@@ -7,6 +7,7 @@ package work
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -263,6 +264,8 @@ type Cancel struct {
 	By     string     `json:"by"`
 	Reason string     `json:"reason,omitempty"`
 	At     time.Time  `json:"at"`
+	// TimedOut reports that the time limit of the job ended it. It fails then.
+	TimedOut bool `json:"timed_out,omitempty"`
 }
 
 // Approval is the decision on a plan.
@@ -322,6 +325,8 @@ type Limits struct {
 	ApprovalWindow time.Duration `json:"approval_window"` // how long an approval is waited for; 0 = for ever
 	StepTimeout    time.Duration `json:"step_timeout"`    // of one Step; 0 = none
 	StallTimeout   time.Duration `json:"stall_timeout"`   // of silence in one Step; 0 = none
+	// JobTimeout limits the whole job, from the start of its first step to its end. 0 is none.
+	JobTimeout time.Duration `json:"job_timeout,omitempty"`
 }
 
 // The defaults of Limits.
@@ -394,6 +399,21 @@ type Job struct {
 
 // IsRun tells whether the Job's work is done by Parts: it is never bound to an Instance itself.
 func (j *Job) IsRun() bool { return j.Kind == RunbookJob || j.Kind == CommandJob }
+
+// Deadline returns when the time limit of the job ends it. It is zero while the job has not started, once it is over or
+// is canceled, and for a job without a limit. The parts of a runbook job end with it.
+func (j *Job) Deadline() time.Time {
+	if j.Limits.JobTimeout <= 0 || j.StartedAt.IsZero() || j.IsPart() || j.Cancel != nil || j.Status.Terminal() {
+		return time.Time{}
+	}
+	return j.StartedAt.Add(j.Limits.JobTimeout)
+}
+
+// timeoutFailure returns why a job failed that its time limit ended.
+func (j *Job) timeoutFailure() *Failure {
+	return &Failure{Code: "job_timeout", Message: fmt.Sprintf("took longer than its time limit of %s and was ended", j.Limits.JobTimeout),
+		Hint: "raise `timeout` of the module or the runbook, or see in the log what it waited for"}
+}
 
 // IsPart tells whether the Job is what one Runner does of a Runbook Job.
 func (j *Job) IsPart() bool { return j.Kind == PartJob }

@@ -231,6 +231,10 @@ func (r *round) unknown(key pairKey) work.NodeEvent {
 // end notes how a pair ended: in the journal, then here, then for everybody. No secret goes into any of them, not even one that the pair
 // passes on: what comes after sees what is stored, before a new start as behind it.
 func (r *round) end(e work.NodeEvent) {
+	if e.Status == work.NodeFailed && r.file.Run.Items[e.Item].Step.IgnoreErrors {
+		e.Status = work.NodeIgnored
+		r.log.say(e.Node, e.Item, "%s: %s: the step ignores errors", r.name(e.Node), r.file.Run.Items[e.Item].Name)
+	}
 	e = r.log.masked(e)
 	if err := r.journal.end(e); err != nil {
 		r.die(err)
