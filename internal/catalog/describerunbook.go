@@ -154,6 +154,7 @@ var runbookDescriptions = map[string]string{
 	"RunbookRef":         "The steps of another Runbook of the same Stack, on the same Nodes.",
 	"RunbookRef.name":    "of the Runbook",
 	"RunbookRef.options": "values of its options; texts may hold ${option.x}",
+	"RunbookRef.nodes":   "a node filter for its steps, in place of the nodes of the job; a value may be ${option.x}",
 
 	"ApprovalStep":         "A wait until somebody approves.",
 	"ApprovalStep.message": "what is asked",

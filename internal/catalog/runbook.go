@@ -232,6 +232,7 @@ type ModuleStep struct {
 type RunbookRef struct {
 	Name    string         `json:"name"`
 	Options map[string]any `json:"options,omitempty"` // strings may hold ${option.x}
+	Nodes   string         `json:"nodes,omitempty"`   // a node filter in place of that of the job
 }
 
 // ApprovalStep waits until somebody approves.

@@ -90,7 +90,7 @@ func (r RunbookSpec) problems() []fault.Problem {
 	c.name("name", r.Name)
 	c.description(r.Description)
 	c.options(r.Options)
-	c.templateFilter("nodes", r)
+	c.templateFilter("nodes", r.Nodes, r)
 	c.group("group", r.Group)
 	c.between("timeout", r.Timeout, 0, maxDuration)
 	if r.MaxQueued < 0 || r.MaxQueued > MaxQueuedRuns {
@@ -162,11 +162,11 @@ func (c *checker) group(field, group string) {
 func (r RunbookSpec) IsEnabled() bool { return r.Enabled == nil || *r.Enabled }
 
 // templateFilter checks a node filter in which ${option.NAME} may be the value of a clause.
-func (c *checker) templateFilter(field string, r RunbookSpec) {
-	if r.Nodes == "" {
+func (c *checker) templateFilter(field, filter string, r RunbookSpec) {
+	if filter == "" {
 		return
 	}
-	_, err := node.ParseFilterTemplate(r.Nodes, func(name string) (string, error) {
+	_, err := node.ParseFilterTemplate(filter, func(name string) (string, error) {
 		o, ok := r.Option(name)
 		switch {
 		case !ok:

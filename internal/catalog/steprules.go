@@ -154,6 +154,7 @@ func (c *checker) action(at string, r RunbookSpec, s RunbookStep) {
 		c.moduleStep(at+"module.", r, *s.Module)
 	case s.Runbook != nil:
 		c.name(at+"runbook.name", s.Runbook.Name)
+		c.templateFilter(at+"runbook.nodes", s.Runbook.Nodes, r)
 		c.jsonValues(at+"runbook.options", s.Runbook.Options, MaxOptions, MaxInputBytes)
 	case s.Approval != nil:
 		if len(s.Approval.Message) > MaxMessage {

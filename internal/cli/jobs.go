@@ -161,9 +161,36 @@ func (a *app) jobShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(job, func() *table { return jobDetails(job, time.Now(), doubt) })
+			shards, err := shardLines(cmd.Context(), client, job)
+			if err != nil {
+				return err
+			}
+			return a.show(job, func() *table {
+				t := jobDetails(job, time.Now(), doubt)
+				for _, line := range shards {
+					t.add("instance", line)
+				}
+				return t
+			})
 		},
 	})
+}
+
+// shardLines says which instances do the steps of a runbook job, and on how many nodes each.
+func shardLines(ctx context.Context, client *api.Client, job *work.Job) (lines []string, err error) {
+	if !job.IsRun() {
+		return nil, nil
+	}
+	run, err := client.Run(ctx, job.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range run.Parts {
+		if p.Instance != "" {
+			lines = append(lines, fmt.Sprintf("%s/%s, %s, %s", p.Runner, p.Instance, counted(p.Nodes, "node"), p.Status))
+		}
+	}
+	return lines, nil
 }
 
 // addApproval shows what is to be decided on, or who decided.

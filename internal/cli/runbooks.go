@@ -169,6 +169,9 @@ func stepDoes(s catalog.RunbookStep) string {
 	case s.Module != nil:
 		return s.Module.Action + " of module " + s.Module.Module
 	case s.Runbook != nil:
+		if s.Runbook.Nodes != "" {
+			return "runbook " + s.Runbook.Name + " on " + brief(s.Runbook.Nodes)
+		}
 		return "runbook " + s.Runbook.Name
 	case s.Approval != nil:
 		return "approval"

@@ -249,6 +249,7 @@ func (c *Control) compileRun(tx *store.Tx, of subject, r RunRequest, values runb
 	if in.Nodes, err = chosenNodes(known, of.spec, filter, r.NodeNames); err != nil {
 		return nil, err
 	}
+	in.Partial, in.Match = len(r.NodeNames) > 0, func(f node.Filter) []node.Node { return matching(known, f, r.NodeNames) }
 	in.Lookup = func(name string) (catalog.RunbookSpec, error) {
 		b, err := tx.Runbook(of.stack.OrganizationID, catalog.NodePath(of.stack.Name, name))
 		if err == nil {
@@ -261,6 +262,9 @@ func (c *Control) compileRun(tx *store.Tx, of subject, r RunRequest, values runb
 	}
 	plan, err := runbook.Compile(in)
 	if err == nil {
+		err = allChosen(of.spec.Stack, plan, r.NodeNames)
+	}
+	if err == nil {
 		err = labelsFit(tx, of.stack, known, plan)
 	}
 	if err == nil && plan.Source.Type == "" && plan.Source.URL == "" && len(plan.Source.Files) == 0 {
@@ -272,29 +276,45 @@ func (c *Control) compileRun(tx *store.Tx, of subject, r RunRequest, values runb
 	return plan, err
 }
 
-// chosenNodes gives the Nodes that a Runbook is run on.
-func chosenNodes(
-	known *nodes.Known, spec catalog.RunbookSpec, filter node.Filter, names []string,
-) ([]node.Node, error) {
-	if spec.Nodes == "" && len(names) == 0 {
-		return nil, nil
+// matching returns the nodes of a stack that a filter matches. Where names are given, only nodes of these names are.
+func matching(known *nodes.Known, filter node.Filter, names []string) []node.Node {
+	named := map[string]bool{}
+	for _, name := range names {
+		named[name] = true
 	}
+	var chosen []node.Node
+	for _, n := range known.All {
+		if filter.Match(n.Node) && (len(names) == 0 || named[n.Name]) {
+			chosen = append(chosen, n.Node)
+		}
+	}
+	return chosen
+}
+
+// chosenNodes returns the nodes that a runbook is run on.
+func chosenNodes(known *nodes.Known, spec catalog.RunbookSpec, filter node.Filter, names []string) ([]node.Node, error) {
+	if spec.Nodes != "" || len(names) == 0 {
+		return matching(known, filter, names), nil
+	}
+	all, err := node.ParseFilter("*")
+	return matching(known, all, names), err
+}
+
+// allChosen refuses names of nodes that no filter of the runbook matches.
+func allChosen(stack string, plan *runbook.Plan, names []string) error {
 	missing := map[string]bool{}
 	for _, name := range names {
 		missing[name] = true
 	}
-	var chosen []node.Node
-	for _, n := range known.All {
-		if (spec.Nodes == "" || filter.Match(n.Node)) && (len(names) == 0 || missing[n.Name]) {
-			chosen = append(chosen, n.Node)
-			delete(missing, n.Name)
-		}
+	for _, n := range plan.Nodes {
+		delete(missing, n.Name)
 	}
-	if len(missing) > 0 {
-		return nil, fault.New(fault.Invalid, "nodes_unknown", "these are no nodes of stack %s that the filter matches: %s", spec.Stack, someNames(slices.Sorted(maps.Keys(missing)))).
-			WithHint("see: legwork node list --stack %s", spec.Stack)
+	if len(missing) == 0 {
+		return nil
 	}
-	return chosen, nil
+	return fault.New(fault.Invalid, "nodes_unknown", "these are no nodes of stack %s that the filter matches: %s", stack,
+		someNames(slices.Sorted(maps.Keys(missing)))).
+		WithHint("see: legwork node list --stack %s", stack)
 }
 
 // checkOnly has Ansible say what it would change. Other Items cannot do so.

@@ -67,10 +67,10 @@ func countsOf(j *work.Job, p *runbook.Plan, said map[int]map[work.NodeStatus]int
 	counts := make([]map[work.NodeStatus]int, len(p.Items))
 	for i, item := range p.Items {
 		counts[i] = map[work.NodeStatus]int{}
-		all := len(p.Parts)
+		all := p.PartsOf(item)
 		switch {
 		case item.OnNodes(), item.Kind == runbook.AnsibleItem && len(p.Nodes) > 0:
-			all = len(p.Nodes)
+			all = p.NodesOf(item)
 		case item.Kind == runbook.ModuleItem, item.Kind == runbook.ApprovalItem:
 			all = 0
 		}

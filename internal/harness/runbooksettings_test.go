@@ -44,6 +44,9 @@ steps:
 		t.Errorf("a pattern as a value: %q", r.Err)
 	}
 	refused("chosen", "option host has no value")
+	if show := w.Do("job", "show", id); !strings.Contains(show, "edge-1/edge-1-a, 1 node, succeeded") {
+		t.Errorf("job show does not name the instance: %s", show)
+	}
 	if list := w.Do("runbook", "list"); !strings.Contains(list, "deploy/web") {
 		t.Errorf("the list has no group: %s", list)
 	}
@@ -76,6 +79,38 @@ steps:
 	}
 	w.runbook("outer", "nodes: '"+one.Name+"'\nsteps: [{name: x, runbook: {name: off}}]\n")
 	refused("outer", "runbook s/off is disabled")
+}
+
+// TestReferenceWithNodesOfItsOwn does the steps of a reference on other nodes than those of the job.
+func TestReferenceWithNodesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newNodeWorld(t, harness.StartNodeNames(t, 2), 1)
+	one, two := w.nodes.List[0].Name, w.nodes.List[1].Name
+	w.runbook("inner", "steps: [{name: say, command: 'echo inner on ${node.name}'}]\n")
+	w.runbook("outer", `
+nodes: 'name: `+one+`'
+options: [{name: other, required: true}]
+steps:
+- {name: before, command: 'echo before on ${node.name}'}
+- {name: ref, runbook: {name: inner, nodes: 'name: ${option.other}'}}
+- {name: after, command: 'echo after on ${node.name}'}
+`)
+	id := w.run("outer", "other="+two)
+	w.Ends(id, work.Succeeded)
+	got := w.Log(id)
+	for _, want := range []string{"before on " + one, "inner on " + two, "after on " + one} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the log lacks %q: %s", want, got)
+		}
+	}
+	for _, unwanted := range []string{"before on " + two, "inner on " + one} {
+		if strings.Contains(got, unwanted) {
+			t.Errorf("the log has %q: %s", unwanted, got)
+		}
+	}
+	if counts := w.look(id).Items[1].Counts; len(counts) != 1 || counts[work.NodeSucceeded] != 1 {
+		t.Errorf("the step of the reference counts %v, want 1 node that succeeded", counts)
+	}
 }
 
 // TestInventoryOfASource runs a playbook with an inventory of its source: its groups and group_vars hold, and hosts that

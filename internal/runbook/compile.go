@@ -24,6 +24,10 @@ type Input struct {
 	LocalUnassigned bool
 	// UncoveredLocal gives Nodes that no Runner covers to the Local Runner.
 	UncoveredLocal bool
+	// Match returns those nodes of the stack that a filter of a reference matches.
+	Match func(node.Filter) []node.Node
+	// Partial says that Nodes and what Match returns are only some of those that the filters match.
+	Partial bool
 	// Lookup finds a Runbook of the same Stack for a reference. The error of one that is not there is a NotFound Fault.
 	Lookup func(name string) (catalog.RunbookSpec, error)
 }
@@ -43,8 +47,7 @@ type Candidate struct {
 // or a Conflict of code `nodes_uncovered` or `runner_missing`.
 func Compile(in Input) (*Plan, error) {
 	if len(in.Nodes) > MaxNodes {
-		return nil, fault.New(fault.Invalid, "too_many_nodes", "the Job has %d Nodes, more than %d", len(in.Nodes), MaxNodes).
-			WithHint("narrow the filter, and start one Job after the other")
+		return nil, tooManyNodes(len(in.Nodes))
 	}
 	spec := in.Spec
 	p := &Plan{
@@ -58,7 +61,7 @@ func Compile(in Input) (*Plan, error) {
 	if err := p.inline(in); err != nil {
 		return nil, err
 	}
-	if err := p.wantNodes(spec); err != nil {
+	if err := p.wantNodes(spec, len(in.Nodes) > 0 || in.Partial && len(p.Nodes) > 0); err != nil {
 		return nil, err
 	}
 	if err := p.dispatch(in); err != nil {
@@ -81,9 +84,9 @@ func or[T comparable](value, standard T) T {
 }
 
 // wantNodes tells whether the Job lacks Nodes.
-func (p *Plan) wantNodes(spec catalog.RunbookSpec) error {
-	onNodes := slices.ContainsFunc(p.Items, Item.OnNodes)
-	if len(p.Nodes) > 0 || spec.AllowNoNodes || !onNodes && spec.Nodes == "" {
+func (p *Plan) wantNodes(spec catalog.RunbookSpec, some bool) error {
+	onNodes := slices.ContainsFunc(p.Items, func(i Item) bool { return i.OnNodes() && i.NodeSet <= 1 })
+	if some || spec.AllowNoNodes || !onNodes && spec.Nodes == "" {
 		return nil
 	}
 	if spec.Nodes == "" {
@@ -128,7 +131,7 @@ func (p *Plan) rounds() error {
 			continue
 		}
 		end := first + 1
-		for end < len(p.Items) && p.Items[end].OnNodes() {
+		for end < len(p.Items) && p.Items[end].OnNodes() && p.Items[end].NodeSet == p.Items[first].NodeSet {
 			end++
 		}
 		step := end - first

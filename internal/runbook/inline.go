@@ -18,6 +18,7 @@ type inliner struct {
 	in         Input
 	way        []string // the Runbooks on the way to the one that is being read
 	references int
+	sets       nodeSets
 }
 
 // outer is what a Runbook takes from the reference to it.
@@ -26,12 +27,16 @@ type outer struct {
 	guards  []Guard
 	timeout catalog.Duration // of steps where neither they nor their Runbook say one
 	sudo    *bool
+	nodeSet int // of a reference with nodes of its own; 0: none around it has
 }
 
 func (p *Plan) inline(in Input) error {
 	r := &inliner{plan: p, in: in}
 	p.Source = in.Spec.Source
-	return r.runbook(in.Spec, in.Options, outer{})
+	if err := r.runbook(in.Spec, in.Options, outer{}); err != nil {
+		return err
+	}
+	return p.join(r.sets, in.Spec.OrderBy)
 }
 
 // runbook adds the Items of one Runbook.
@@ -63,7 +68,7 @@ func (r *inliner) runbook(spec catalog.RunbookSpec, options Values, o outer) err
 }
 
 func (r *inliner) item(step catalog.RunbookStep, scope int, o outer) {
-	item := Item{Name: o.prefix + step.Name, Scope: scope, Guards: o.guards}
+	item := Item{Name: o.prefix + step.Name, Scope: scope, Guards: o.guards, NodeSet: o.nodeSet}
 	item.Kind, step.Each = kindOf(step)
 	if step.Sudo == nil {
 		// On the Runner's own host a step gets other rights only when it asks for them itself.
@@ -115,7 +120,14 @@ func (r *inliner) reference(outside catalog.RunbookSpec, step catalog.RunbookSte
 	if err != nil {
 		return err
 	}
-	next := outer{prefix: o.prefix + step.Name + "/", guards: o.guards, timeout: step.Timeout, sudo: step.Sudo}
+	next := outer{
+		prefix: o.prefix + step.Name + "/", guards: o.guards, timeout: step.Timeout, sudo: step.Sudo, nodeSet: o.nodeSet,
+	}
+	if step.Runbook.Nodes != "" {
+		if next.nodeSet, err = r.own(step.Runbook.Nodes, o.prefix+step.Name, r.plan.Scopes[scope]); err != nil {
+			return err
+		}
+	}
 	if next.sudo == nil {
 		next.sudo = o.sudo
 	}

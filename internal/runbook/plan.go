@@ -44,6 +44,8 @@ type Item struct {
 	Scope int `json:"scope,omitempty"`
 	// Guards are the conditions of the references that the Item comes from, outermost first: each is to be true as well.
 	Guards []Guard `json:"guards,omitempty"`
+	// NodeSet says which nodes of the Plan the Item is about: NodeSets[NodeSet-1]. 0 is all of them.
+	NodeSet int `json:"node_set,omitempty"`
 }
 
 // Guard is the condition of a reference.
@@ -89,9 +91,13 @@ type Round struct {
 
 // Plan is everything that a Job of a Runbook executes. It never changes once the Job is made.
 type Plan struct {
-	Items       []Item           `json:"items"`
-	Scopes      []Scope          `json:"scopes"`
-	Nodes       []node.Node      `json:"nodes,omitempty"` // in their order
+	Items  []Item      `json:"items"`
+	Scopes []Scope     `json:"scopes"`
+	Nodes  []node.Node `json:"nodes,omitempty"` // in their order
+	// NodeSets are those of Items that are not about all nodes, by index, rising. The first is that of the runbook
+	// itself, and each other one that of a reference with nodes of its own.
+	NodeSets [][]int `json:"node_sets,omitempty"`
+
 	Parts       []Part           `json:"parts"`
 	Batches     [][]int          `json:"batches,omitempty"` // Nodes by index, in a row: 0, 1, 2; 3, 4; ...
 	Rounds      []Round          `json:"rounds"`
@@ -120,6 +126,10 @@ func (p *Plan) RoundNodes(round, part int) (nodes []int, ok bool) {
 		return nil, false
 	}
 	mine := p.Parts[part].Nodes
+	if r.Batch < 0 && p.Items[r.First].NodeSet > 0 {
+		mine = common(mine, p.NodeSets[p.Items[r.First].NodeSet-1])
+		return mine, len(mine) > 0
+	}
 	if r.Batch < 0 {
 		return mine, true
 	}
@@ -130,5 +140,28 @@ func (p *Plan) RoundNodes(round, part int) (nodes []int, ok bool) {
 	}
 	from, _ := slices.BinarySearch(mine, batch[0])
 	to, _ := slices.BinarySearch(mine, batch[len(batch)-1]+1)
-	return mine[from:to:to], from < to
+	mine = mine[from:to:to]
+	if set := p.Items[r.First].NodeSet; set > 0 {
+		mine = common(mine, p.NodeSets[set-1])
+	}
+	return mine, len(mine) > 0
+}
+
+// NodesOf returns how many nodes an item is about.
+func (p *Plan) NodesOf(i Item) int {
+	if i.NodeSet > 0 {
+		return len(p.NodeSets[i.NodeSet-1])
+	}
+	return len(p.Nodes)
+}
+
+// common returns what two rising lists have in common.
+func common(a, b []int) []int {
+	var both []int
+	for _, n := range a {
+		if _, ok := slices.BinarySearch(b, n); ok {
+			both = append(both, n)
+		}
+	}
+	return both
 }

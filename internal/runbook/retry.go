@@ -14,10 +14,12 @@ type Outcome struct {
 // how, those on which some Item was not done at all, and all those of a Part in which an Item that is done once per
 // Runner failed.
 func (p *Plan) Failed(outcomes []Outcome) []int {
-	onNodes := 0
+	due := make([]int, len(p.Nodes)) // items that are done on each node
 	for _, i := range p.Items {
-		if i.OnNodes() {
-			onNodes++
+		for n := range p.Nodes {
+			if i.OnNodes() && p.isAbout(i, n) {
+				due[n]++
+			}
 		}
 	}
 	good, bad := make([]int, len(p.Nodes)), make([]bool, len(p.Nodes))
@@ -38,7 +40,7 @@ func (p *Plan) Failed(outcomes []Outcome) []int {
 	}
 	var nodes []int
 	for n := range p.Nodes {
-		if bad[n] || good[n] < onNodes {
+		if bad[n] || good[n] < due[n] {
 			nodes = append(nodes, n)
 		}
 	}
