@@ -21,14 +21,14 @@ func TestReferenceWithNodesOfItsOwn(t *testing.T) {
 		},
 	}
 	all := []node.Node{{Name: "db-1"}, {Name: "web-1", Tags: []string{"web"}}, {Name: "web-2", Tags: []string{"web"}}}
-	any, err := node.ParseFilter("*")
+	every, err := node.ParseFilter("*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	input := func(db string, partial bool, nodes ...node.Node) runbook.Input {
 		return runbook.Input{
 			Spec: spec, Nodes: nodes, Partial: partial, Options: runbook.Values{Plain: map[string]any{"db": db}},
-			Runners: []runbook.Candidate{{RunnerID: "r", Runner: "r", Filter: any}},
+			Runners: []runbook.Candidate{{RunnerID: "r", Runner: "r", Filter: every}},
 			Match: func(f node.Filter) (chosen []node.Node) {
 				for _, n := range all {
 					if f.Match(n) {

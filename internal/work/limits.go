@@ -15,6 +15,7 @@ type limitsText struct {
 	ApprovalWindow catalog.Duration `json:"approval_window"`
 	StepTimeout    catalog.Duration `json:"step_timeout"`
 	StallTimeout   catalog.Duration `json:"stall_timeout"`
+	JobTimeout     catalog.Duration `json:"job_timeout,omitempty"`
 }
 
 // MarshalJSON writes durations as text.
@@ -22,6 +23,7 @@ func (l Limits) MarshalJSON() ([]byte, error) {
 	return json.Marshal(limitsText{
 		MaxAttempts: l.MaxAttempts, Lease: catalog.Duration(l.Lease), RecoveryWindow: catalog.Duration(l.RecoveryWindow),
 		ApprovalWindow: catalog.Duration(l.ApprovalWindow), StepTimeout: catalog.Duration(l.StepTimeout), StallTimeout: catalog.Duration(l.StallTimeout),
+		JobTimeout: catalog.Duration(l.JobTimeout),
 	})
 }
 
@@ -34,6 +36,7 @@ func (l *Limits) UnmarshalJSON(b []byte) error {
 	*l = Limits{
 		MaxAttempts: t.MaxAttempts, Lease: time.Duration(t.Lease), RecoveryWindow: time.Duration(t.RecoveryWindow),
 		ApprovalWindow: time.Duration(t.ApprovalWindow), StepTimeout: time.Duration(t.StepTimeout), StallTimeout: time.Duration(t.StallTimeout),
+		JobTimeout: time.Duration(t.JobTimeout),
 	}
 	return nil
 }

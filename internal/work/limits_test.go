@@ -29,3 +29,16 @@ func TestLimitsAreWrittenAsText(t *testing.T) {
 		t.Errorf("read %+v, %v", read.Limits, err)
 	}
 }
+
+// TestTimeLimitIsKept writes and reads the limits of a job with a time limit.
+func TestTimeLimitIsKept(t *testing.T) {
+	want := work.Limits{JobTimeout: time.Hour}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got work.Limits
+	if err := json.Unmarshal(text, &got); err != nil || got != want {
+		t.Errorf("got %+v and %v, want %+v", got, err, want)
+	}
+}
