@@ -53,7 +53,7 @@ type cloud struct {
 // hosted declares a hosted Runner, with times that no manifest may have, and a launcher for it.
 func (s *server) hosted(change func(h *catalog.Hosting)) *cloud {
 	s.t.Helper()
-	local := s.runner(s.owner(), catalog.RunnerSpec{Name: catalog.LocalRunner})
+	local := s.runner(s.owner(), catalog.RunnerSpec{Name: catalog.LocalRunner, AllowMultipleInstances: true})
 	h := &catalog.Hosting{Launcher: catalog.LaunchProcess, Max: 3, Idle: catalog.Duration(time.Hour)}
 	r := s.runner(s.owner(), catalog.RunnerSpec{Name: "edge", AllowMultipleInstances: true, Lifetime: catalog.Ephemeral, Hosting: h})
 	c := &cloud{s: s, t: s.t, runner: r, processes: map[string]*fake{}}
@@ -61,8 +61,7 @@ func (s *server) hosted(change func(h *catalog.Hosting)) *cloud {
 	c.local = s.fake(local, "launcher")
 	c.local.hello.Engines = map[string]string{string(launcher.Name): "1"}
 	c.local.online(s)
-	in := c.local.in
-	c.crew.Go(func() { c.serve(in) })
+	c.crew.Go(func() { c.serve(c.local, c.local.in) })
 	s.t.Cleanup(c.end)
 	return c
 }
@@ -99,25 +98,25 @@ func (c *cloud) end() {
 }
 
 // serve performs Steps of launchers until the connection ends.
-func (c *cloud) serve(in chan wire.Message) {
+func (c *cloud) serve(f *fake, in chan wire.Message) {
 	specs := map[wire.Ref]*work.Spec{}
 
 	for m := range in {
 		switch m := m.(type) {
 		case *wire.Offer:
-			_ = c.local.conn.Send(&wire.Accept{Ref: m.Ref})
+			_ = f.conn.Send(&wire.Accept{Ref: m.Ref})
 		case *wire.RunStep:
 			if m.Spec != nil {
 				specs[m.Ref] = m.Spec
 			}
-			_ = c.local.conn.Send(&wire.StepStarted{Ref: m.Ref, Step: m.Step, At: time.Now()})
+			_ = f.conn.Send(&wire.StepStarted{Ref: m.Ref, Step: m.Step, At: time.Now()})
 			spec, kind := specs[m.Ref], specs[m.Ref].Steps[m.Step]
 			finish := func(before, after chan struct{}) {
 				wait(before)
 				r := c.perform(spec, kind)
 				wait(after)
 				r.StartedAt, r.FinishedAt = time.Now(), time.Now()
-				_ = c.local.conn.Send(&wire.StepFinished{Ref: m.Ref, Step: m.Step, Result: r})
+				_ = f.conn.Send(&wire.StepFinished{Ref: m.Ref, Step: m.Step, Result: r})
 			}
 			c.mu.Lock()
 			launching, tidying := c.launching, c.tidying

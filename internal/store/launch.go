@@ -37,6 +37,8 @@ type Launch struct {
 	ExternalID     string      `json:"external_id,omitempty"` // what the launcher calls the process
 	Version        string      `json:"version,omitempty"`     // that it was started with; where none was asked for, what the Instance said
 	JobID          string      `json:"-"`                     // the Runner Job that starts it
+	LaunchedBy     string      `json:"launched_by,omitempty"` // id of the Instance that started it; empty: unknown, or several tried
+	Location       string      `json:"location,omitempty"`    // digest of the hosting settings that say where it was started
 	Why            string      `json:"why,omitempty"`         // a sentence
 	EndedWhy       string      `json:"ended_why,omitempty"`   // likewise
 	TokenUsedAt    time.Time   `json:"token_used_at,omitzero"`
@@ -74,6 +76,7 @@ type HostingState struct {
 	LaunchedAt    time.Time `json:"launched_at,omitzero"`     // the last launch
 	TidyAt        time.Time `json:"tidy_at,omitzero"`         // when orphans were last looked for
 	TidyDue       bool      `json:"tidy_due,omitempty"`       // a process may be left that nobody needs
+	TidyPinned    bool      `json:"tidy_pinned,omitempty"`    // the last cleanup waits for one Instance, or did
 	Torn          bool      `json:"torn,omitempty"`           // a removal broke off: nothing is launched until somebody deploys it again
 	Engines       []string  `json:"engines,omitempty"`        // that the last Instance had which came online
 	EnginesAt     time.Time `json:"engines_at,omitzero"`      // when that was

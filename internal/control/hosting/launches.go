@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -29,11 +30,7 @@ func (h *Hosting) task(r catalog.Runner, action work.Action, actor, cause string
 	j.Kind, j.Action, j.Runbook, j.CreatedBy, j.Cause, j.Status, j.Priority = work.RunnerJob, action, r.Name, actor, cause, work.Queued, work.PriorityHigh
 	j.Steps = work.StepsOfRunner(action, true)
 	j.Wait = work.Wait{Code: work.WaitDispatch, Text: "looking for a launcher"}
-	through := r.Hosting.Through
-	if through == "" {
-		through = catalog.LocalRunner
-	}
-	return j, store.JobSnapshot{Module: catalog.ModuleSpec{Name: r.Name, Engine: launcher.Name, Runner: through},
+	return j, store.JobSnapshot{Module: catalog.ModuleSpec{Name: r.Name, Engine: launcher.Name, Runner: through(r)},
 		Task: &store.TaskSnapshot{RunnerID: r.ID, Runner: r.Name, Hosted: true}}
 }
 
@@ -122,8 +119,19 @@ func (l *look) tidy(f *fleet) error {
 	if now.Sub(f.state.LaunchedAt) < tidyAfter && now.Sub(laterOf(f.state.TidyAt, f.state.LaunchedAt)) > tidyEvery {
 		due = due || !starting
 	}
-	late, silent := l.late(f), l.silent(f)
-	if !due && !late && !silent || f.tidying || f.state.RemoveJob != "" && !(silent && l.draining(f)) {
+	if err := l.releaseCleanup(f); err != nil {
+		return err
+	}
+	late, err := l.reachable(f, l.late(f))
+	if err != nil {
+		return err
+	}
+	silent, err := l.reachable(f, l.silent(f))
+	if err != nil {
+		return err
+	}
+	isSilent := len(silent) > 0
+	if !due && len(late) == 0 && !isSilent || f.tidying || f.state.RemoveJob != "" && !(isSilent && l.draining(f)) {
 		return nil
 	}
 	open, err := l.tx.OpenOfLane(l.org, tidyLane(f.runner.ID))
@@ -131,14 +139,18 @@ func (l *look) tidy(f *fleet) error {
 		return err
 	}
 	j, s := l.h.task(f.runner, work.Tidy, by, "processes may be left that nobody needs")
-	if late {
+	if len(late) > 0 {
 		j.Cause = "an instance is not online yet, and its process may be gone"
 	}
-	if silent {
+	if isSilent {
 		j.Cause = "an instance lost its connection, and its process may be gone"
+		late = silent
+	}
+	if len(late) > 0 {
+		s.Module.RunnerInstanceName = late[rand.N(len(late))] // a performer that never answers does not block the others
 	}
 	j.Lane, j.Priority = tidyLane(f.runner.ID), work.PriorityNormal
-	f.state.TidyAt, f.state.TidyDue = now, false
+	f.state.TidyAt, f.state.TidyDue, f.state.TidyPinned = now, false, s.Module.RunnerInstanceName != ""
 	return l.do.Enqueue(j, s)
 }
 
@@ -152,11 +164,11 @@ const (
 // silentAfter is how long an Instance has no Session before the launcher is asked. Most reconnect sooner.
 const silentAfter = 3 * time.Second
 
-// silent reports whether it is time to ask the launcher about an Instance that lost its Session: soon after the loss,
-// and then at the interval of an Instance that is not online yet.
-func (l *look) silent(f *fleet) bool {
+// silent returns the Instances that lost their Session, and about which it is time to ask the launcher: soon after the
+// loss, and then at the interval of an Instance that is not online yet.
+func (l *look) silent(f *fleet) []*launch {
 	now := l.tx.Now()
-	return slices.ContainsFunc(f.open, func(o *launch) bool {
+	return f.openThat(func(o *launch) bool {
 		if o.State != store.LaunchOnline && o.State != store.LaunchDraining || !o.here || o.instance.Connected || o.Stopped {
 			return false
 		}
@@ -175,10 +187,10 @@ func (l *look) draining(f *fleet) bool {
 	return slices.ContainsFunc(l.own, func(j *work.Job) bool { return j.ID == f.state.RemoveJob })
 }
 
-// late tells whether it is time to look whether a process that was started, and is not online, is still there.
-func (l *look) late(f *fleet) bool {
+// late returns the launches that are not online yet, and whose process it is time to look for.
+func (l *look) late(f *fleet) []*launch {
 	pause := f.askEvery()
-	return slices.ContainsFunc(f.open, func(o *launch) bool {
+	return f.openThat(func(o *launch) bool {
 		return o.State == store.LaunchStarting && !o.StartedAt.IsZero() && l.tx.Now().Sub(laterOf(o.StartedAt, f.state.TidyAt)) > pause &&
 			slices.ContainsFunc(l.tasks, func(j *work.Job) bool { return j.ID == o.JobID && !awaitedSince(j).IsZero() })
 	})
@@ -266,6 +278,7 @@ func (h *Hosting) Claimed(tx *store.Tx, j *work.Job, spec *work.Spec) error {
 	all, err := tx.LaunchesOf(j.OrganizationID, j.ID)
 	for n := 0; n < len(all) && err == nil; n++ {
 		if l := all[n]; l.State == store.LaunchStarting {
+			l.LaunchedBy, l.Location = performer(l, j), location(spec.Task.Hosting)
 			l.StartedAt, l.TokenExpires = tx.Now(), tx.Now().Add(time.Duration(spec.Task.Hosting.LaunchTimeout)+tokenGrace)
 			err = tx.SaveLaunch(l)
 		}
@@ -463,6 +476,10 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 			return err
 		}
 	}
+	r, err := tx.Runner(j.OrganizationID, s.Task.RunnerID)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
 	for _, u := range result.Units {
 		l, ok, err := tx.LaunchNamed(j.OrganizationID, s.Task.RunnerID, u.Name)
 		if err != nil {
@@ -470,6 +487,9 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 		}
 		if !ok {
 			continue // an orphan of another life
+		}
+		if kind == work.StepTidy && l.State.Open() && !answersFor(j, r.Hosting, l) {
+			continue
 		}
 		if kind == work.StepTidy && l.State != store.LaunchStarting && l.State.Open() {
 			if err := takeLost(tx, j, l, u); err != nil {

@@ -25,6 +25,7 @@ type yard struct {
 	held    bool // the installation is on hold
 	updates int
 	queued  []store.JobSnapshot
+	moved   []work.Event
 }
 
 func newYard(t testing.TB, n int) *yard {
@@ -108,7 +109,6 @@ func (y *yard) Newest(*store.Tx) (string, error) { return "", nil }
 func (y *yard) Release(*store.Tx, string) (*work.ReleaseRef, error)  { return nil, nil }
 func (y *yard) Deletable(*store.Tx, catalog.Runner) error            { return nil }
 func (y *yard) Delete(context.Context, catalog.Runner, string) error { return nil }
-func (y *yard) Move(j *work.Job, _ work.Event) (*work.Job, error)    { return j, nil }
 func (y *yard) Offline(store.Instance) error                         { return nil }
 func (y *yard) Say(*work.Job, int, []string) error                   { return nil }
 func (y *yard) Identity(*store.Tx, string, *catalog.Hosting) (*catalog.CloudIdentitySpec, []work.InputValue, error) {
@@ -118,6 +118,11 @@ func (y *yard) Identity(*store.Tx, string, *catalog.Hosting) (*catalog.CloudIden
 func (y *yard) Update(ctx context.Context, fn func(tx *store.Tx, do Changes) error) error {
 	y.updates++
 	return y.store.Update(ctx, func(tx *store.Tx) error { return fn(tx, yardChanges{y, tx}) })
+}
+
+func (y *yard) Move(j *work.Job, e work.Event) (*work.Job, error) {
+	y.moved = append(y.moved, e)
+	return j, nil
 }
 
 type yardChanges struct {
