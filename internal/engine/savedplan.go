@@ -25,7 +25,7 @@ func SavePlan(e Engine, step work.StepKind, w Workspace, limit int) (*work.Saved
 	if err != nil || !ok {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := OpenJobFile(path, int64(limit)+1)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan file: %w", err)
 	}

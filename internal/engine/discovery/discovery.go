@@ -27,6 +27,8 @@ import (
 const (
 	maxNodes = 10_000
 	maxBytes = 8 << 20
+	// maxResult is more than maxBytes, since the result spells out what the source abbreviates.
+	maxResult = 64 << 20
 )
 
 // task is what the process reads from FILE.
@@ -79,7 +81,7 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 // Result reads the Nodes that the process found.
 func (e *Engine) Result(_ context.Context, step work.StepKind, w engine.Workspace, exit engine.Exit) (work.StepResult, error) {
 	var found outcome
-	text, err := os.ReadFile(resultPath(w))
+	text, err := engine.ReadJobFile(resultPath(w), maxResult)
 	if err == nil {
 		err = json.Unmarshal(text, &found)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"legwork/internal/engine"
 	"legwork/internal/work"
 )
 
@@ -163,7 +164,7 @@ func (f *File) check() error {
 
 // ReadResult reads what a Round came to; ok is false when it is not over.
 func ReadResult(file string) (result work.RoundResult, ok bool, err error) {
-	data, err := os.ReadFile(ResultPath(file))
+	data, err := engine.ReadJobFile(ResultPath(file), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return result, false, nil
 	}

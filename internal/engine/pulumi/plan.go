@@ -50,7 +50,7 @@ func (e *Engine) PlanFile(step work.StepKind, w engine.Workspace) (path, lock st
 
 // readPlan reads the plan that a preview saved.
 func readPlan(w engine.Workspace, result *work.StepResult) error {
-	data, err := os.ReadFile(filepath.Join(w.JobDir, planFile))
+	data, err := engine.ReadJobFile(filepath.Join(w.JobDir, planFile), maxState)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func forgetPlan(w engine.Workspace) error {
 // verifyPlan tells whether the plan file is the one that the plan Step recorded and, where an approval was asked for, the
 // approved one.
 func verifyPlan(w engine.Workspace) error {
-	recorded, err := os.ReadFile(filepath.Join(w.JobDir, hashFile))
+	recorded, err := engine.ReadJobFile(filepath.Join(w.JobDir, hashFile), maxHash)
 	var sum string
 	if err == nil {
 		sum, err = hashOf(filepath.Join(w.JobDir, planFile))
@@ -207,7 +207,7 @@ func verifyPlan(w engine.Workspace) error {
 }
 
 func hashOf(path string) (string, error) {
-	data, err := os.ReadFile(path)
+	data, err := engine.ReadJobFile(path, maxState)
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), err
 }

@@ -32,6 +32,7 @@ const (
 	versionTimeout = 30 * time.Second
 	captureTimeout = 10 * time.Minute
 	maxVersion     = 4 << 10
+	maxHash        = 1 << 10
 	maxState       = 256 << 20
 	maxOutputs     = 4 << 20
 )

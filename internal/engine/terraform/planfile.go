@@ -16,6 +16,12 @@ import (
 	"legwork/internal/work"
 )
 
+// The limits of files that are read here. A plan file is only hashed.
+const (
+	maxHash     = 1 << 10
+	maxPlanFile = 1 << 30
+)
+
 // forgetPlan removes what a plan that failed, or an earlier one, has left: there is nothing to apply.
 func forgetPlan(w engine.Workspace) error {
 	for _, name := range []string{planFile, hashFile} {
@@ -57,7 +63,7 @@ func (e *Engine) PlanFile(step work.StepKind, w engine.Workspace) (path, lock st
 // verifyPlan tells whether the plan file is the very one that the plan Step made and, where an approval was
 // asked for, the approved one.
 func verifyPlan(w engine.Workspace) error {
-	recorded, err := os.ReadFile(filepath.Join(w.JobDir, hashFile))
+	recorded, err := engine.ReadJobFile(filepath.Join(w.JobDir, hashFile), maxHash)
 	if errors.Is(err, fs.ErrNotExist) {
 		return planGone(err)
 	}
@@ -88,7 +94,7 @@ func planGone(cause error) error {
 }
 
 func hashOf(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := engine.OpenJobFile(path, maxPlanFile)
 	if err != nil {
 		return "", err
 	}

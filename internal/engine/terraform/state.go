@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -19,6 +18,14 @@ const localBackend = "local"
 
 // stateFile is the name of a local state.
 const stateFile = "terraform.tfstate"
+
+// The limits of files that a job can write. A state is read as a stream, so its own limit is only there to end the
+// reading; a single resource of it is held in memory.
+const (
+	maxSettings = 1 << 20
+	maxState    = 1 << 30
+	maxResource = 128 << 20
+)
 
 // backendSettings is what init wrote of the backend that the code declares.
 type backendSettings struct {
@@ -63,7 +70,7 @@ func within(dir, path string) string {
 
 // readBackend reads which backend init set up. Without a declared one there is no such file, or none is named in it.
 func readBackend(path string) (backendSettings, error) {
-	text, err := os.ReadFile(path)
+	text, err := engine.ReadJobFile(path, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return backendSettings{}, nil
 	}
@@ -84,7 +91,7 @@ func workspaceName(w engine.Workspace, data string) (string, error) {
 	if own, ok := engine.Lookup(w.Env, "TF_WORKSPACE"); ok && own != "" {
 		return own, nil
 	}
-	text, err := os.ReadFile(filepath.Join(data, "environment"))
+	text, err := engine.ReadJobFile(filepath.Join(data, "environment"), maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "default", nil
 	}
@@ -113,7 +120,7 @@ func (b backendSettings) file(workspace string) string {
 // stream.
 func readLocalState(path string) (*work.StateReport, error) {
 	report := &work.StateReport{Backend: localBackend, Local: true}
-	file, err := os.Open(path)
+	file, err := engine.OpenJobFile(path, maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return report, nil
 	}
@@ -121,7 +128,7 @@ func readLocalState(path string) (*work.StateReport, error) {
 		return nil, fmt.Errorf("read the state: %w", err)
 	}
 	defer file.Close()
-	dec := json.NewDecoder(file)
+	dec := newBoundedDecoder(file, maxResource)
 	err = eachField(dec, func(name string) error { return readStateField(dec, name, report) })
 	if err != nil && !errors.Is(err, io.EOF) { // the engine takes an empty file for no state
 		return nil, fmt.Errorf("read the state: %w", err)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"legwork/internal/fault"
 )
 
 // jsonAfterWarnings gives a decoder that stands at the object an engine prints. OpenTofu prints warnings
@@ -91,6 +93,34 @@ func delimiter(dec *json.Decoder, want json.Delim) error {
 	return err
 }
 
+// maxDepth is how deep a value may be nested. A decoder that hands out tokens has no limit of its own.
+const maxDepth = 10_000
+
+// newBoundedDecoder returns a decoder that fails when a single token or value has more than about limit bytes.
+func newBoundedDecoder(r io.Reader, limit int64) *json.Decoder {
+	b := &tokenReader{from: r, limit: limit}
+	b.decoder = json.NewDecoder(b)
+	return b.decoder
+}
+
+// tokenReader limits how much its decoder holds in memory.
+type tokenReader struct {
+	from    io.Reader
+	decoder *json.Decoder
+	limit   int64
+	read    int64
+}
+
+// Read reads the next bytes, unless the decoder already holds too many that it has not handed out.
+func (r *tokenReader) Read(p []byte) (int, error) {
+	if r.read-r.decoder.InputOffset() > r.limit {
+		return 0, fault.New(fault.TooLarge, "json_value_too_large", "a JSON value has more than %d bytes", r.limit)
+	}
+	n, err := r.from.Read(p)
+	r.read += int64(n)
+	return n, err
+}
+
 // skip passes over one value token by token, without keeping it.
 func skip(dec *json.Decoder) error {
 	depth := 0
@@ -107,6 +137,9 @@ func skip(dec *json.Decoder) error {
 		}
 		if depth == 0 {
 			return nil
+		}
+		if depth > maxDepth {
+			return errors.New("read JSON: the value is nested too deep")
 		}
 	}
 }

@@ -1,0 +1,57 @@
+package terraform
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"legwork/internal/engine"
+)
+
+// TestStateFilesOfAJobAreNotTrusted reads files that a job replaced. Nothing may wait for them or read without end.
+func TestStateFilesOfAJobAreNotTrusted(t *testing.T) {
+	const remembered = ".terraform/terraform.tfstate"
+	nested := `{"x": ` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + "}"
+	elsewhere := func(path string) string {
+		return `{"backend": {"type": "local", "config": {"path": "` + path + `"}}}`
+	}
+	for name, c := range map[string]struct{ pipe, file, text string }{
+		"pipe as settings":  {pipe: remembered},
+		"pipe as workspace": {pipe: ".terraform/environment"},
+		"pipe as state":     {pipe: stateFile},
+		"device as state":   {file: remembered, text: elsewhere("/dev/zero")},
+		"large settings":    {file: remembered, text: `{"x": "` + strings.Repeat("x", maxSettings) + `"}`},
+		"deep state":        {file: stateFile, text: nested},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, ".terraform"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if c.pipe != "" {
+				if err := syscall.Mkfifo(filepath.Join(dir, c.pipe), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if report, err := readState(engine.Workspace{Dir: dir, JobDir: dir}); err == nil {
+				t.Errorf("got %+v, want an error", report)
+			}
+		})
+	}
+}
+
+func TestValueOverItsLimit(t *testing.T) {
+	text := `{"a": 1, "b": "` + strings.Repeat("x", 4096) + `"}`
+	dec := newBoundedDecoder(strings.NewReader(text), 1024)
+	if err := eachField(dec, func(string) error { return skip(dec) }); err == nil {
+		t.Error("a value of 4 KiB: got no error, want a limit of 1 KiB")
+	}
+	dec = newBoundedDecoder(strings.NewReader(text), 8192)
+	if err := eachField(dec, func(string) error { return skip(dec) }); err != nil {
+		t.Errorf("a value of 4 KiB, limit 8 KiB: %v", err)
+	}
+}
