@@ -63,6 +63,9 @@ func (s *Server) admitBody(r *http.Request, limit int64, need catalog.Permission
 	if size <= smallBody || r.Body == http.NoBody {
 		return func() {}, nil
 	}
+	if r.Header.Get(idempotencyHeader) != "" {
+		size *= 2 // the body is read before the handler reads it
+	}
 	size = min(size, s.bodyBudgetSize)
 	ctx, cancel := context.WithTimeout(r.Context(), bodyBudgetQueue)
 	defer cancel()

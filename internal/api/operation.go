@@ -101,7 +101,8 @@ func handle[I, O any](s *Server, h huma.API, op huma.Operation, handler func(ctx
 	if op.BodyReadTimeout == 0 {
 		op.BodyReadTimeout = s.BodyTimeout
 	}
-	op.Middlewares = append(op.Middlewares, s.guardBody(op))
+	op.Middlewares = append(op.Middlewares, s.guardBody(op), s.idempotent(op))
+	describeHeaders(&op)
 	huma.Register(h, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, actorOf(ctx), in)
 		if err != nil {

@@ -235,6 +235,9 @@ func (c *Control) prune(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	return c.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.PruneKeyedRequests(); err != nil {
+			return err
+		}
 		return tx.PruneEvents(now.Add(-c.limits.EventsKept), now.Add(-c.limits.AuditKept))
 	})
 }

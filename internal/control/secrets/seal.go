@@ -59,6 +59,9 @@ func (s *Safe) Open(value json.RawMessage, context []byte) (json.RawMessage, err
 	return plain, nil
 }
 
+// OfKeyedAnswer returns the context of the stored answer to a request with an idempotency key.
+func OfKeyedAnswer(id string) []byte { return belongsTo("keyed answer", id) }
+
 // sealing is Seal or Open.
 type sealing func(value json.RawMessage, context []byte) (json.RawMessage, error)
 

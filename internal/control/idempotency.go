@@ -1,0 +1,152 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"legwork/internal/control/secrets"
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+const (
+	keyedRetention   = 24 * time.Hour
+	maxKeyedDuration = 5 * time.Minute // after this a request without an answer is not running any more
+	maxKeyedAnswer   = 1 << 20
+)
+
+// Sender is who sends a request with an idempotency key.
+type Sender struct {
+	OrganizationID string
+	ID             string // of the principal, the user or the registration token
+	Role           string
+}
+
+// KeyedAnswer is the answer to a request with an idempotency key.
+type KeyedAnswer struct {
+	Status int               `json:"status"`
+	Header map[string]string `json:"header,omitempty"`
+	Body   []byte            `json:"body,omitempty"`
+}
+
+// KeyedRequest is a request with an idempotency key that runs now. Exactly one of all servers that share the database
+// runs it.
+type KeyedRequest struct {
+	control *Control
+	id      string
+}
+
+// Errors about idempotency keys.
+var (
+	ErrKeyReused = fault.New(fault.Invalid, "idempotency_key_reused", "this Idempotency-Key was sent with another request").
+			WithHint("use a new key for every request, and the same key only to repeat the same request")
+	ErrKeyRunning = fault.New(fault.Conflict, "idempotency_key_running", "a request with this Idempotency-Key is still running").
+			WithHint("wait a few seconds and repeat the request with the same key")
+	ErrAnswerLost = fault.New(fault.Conflict, "idempotency_answer_lost",
+		"the request with this Idempotency-Key made its change, but its answer was not kept").
+		WithHint("look at what exists now before you send the request with another key")
+)
+
+// BeginKeyed claims an idempotency key for a request with a fingerprint. When the request has been answered before, it
+// returns that answer and no KeyedRequest.
+func (c *Control) BeginKeyed(ctx context.Context, by Sender, key string, fingerprint []byte) (*KeyedRequest, *KeyedAnswer, error) {
+	sum := sha256.Sum256([]byte(strings.Join([]string{by.OrganizationID, by.ID, by.Role, key}, "\x00")))
+	id := hex.EncodeToString(sum[:])
+	var found store.KeyedRequest
+	var isNew bool
+	err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
+		claim := store.KeyedRequest{ID: id, OrganizationID: by.OrganizationID, Fingerprint: fingerprint, ExpiresAt: tx.Now().Add(keyedRetention)}
+		found, isNew, err = tx.ClaimKeyedRequest(claim)
+		if err != nil || isNew || !abandoned(found, tx.Now()) {
+			return err
+		}
+		if err := tx.ReleaseKeyedRequest(id); err != nil {
+			return err
+		}
+		found, isNew, err = tx.ClaimKeyedRequest(claim)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case isNew:
+		return &KeyedRequest{c, id}, nil, nil
+	case !bytes.Equal(found.Fingerprint, fingerprint):
+		return nil, nil, ErrKeyReused
+	case found.Status != 0:
+		answer, err := c.openKeyed(found)
+		return nil, answer, err
+	case found.Changed && time.Since(found.CreatedAt) > maxKeyedDuration:
+		return nil, nil, ErrAnswerLost
+	}
+	return nil, nil, ErrKeyRunning
+}
+
+// abandoned reports whether the server that ran a request ended before the request had changed anything.
+func abandoned(r store.KeyedRequest, now time.Time) bool {
+	return r.Status == 0 && !r.Changed && now.Sub(r.CreatedAt) > maxKeyedDuration
+}
+
+func (c *Control) openKeyed(r store.KeyedRequest) (*KeyedAnswer, error) {
+	if len(r.Answer) == 0 {
+		return nil, ErrAnswerLost
+	}
+	plain, err := c.safe.Open(r.Answer, secrets.OfKeyedAnswer(r.ID))
+	if err != nil {
+		return nil, err
+	}
+	var answer KeyedAnswer
+	if err := json.Unmarshal(plain, &answer); err != nil {
+		return nil, fmt.Errorf("read the answer of a request: %w", err)
+	}
+	return &answer, nil
+}
+
+// Context returns the context in which the request runs. A client that disconnects does not end it, because the answer is kept
+// for when the client repeats the request.
+func (r *KeyedRequest) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	running, cancel := context.WithCancel(store.WithKeyedRequest(context.WithoutCancel(ctx), r.id))
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return running, cancel
+	}
+	timed, stop := context.WithDeadlineCause(running, deadline, context.DeadlineExceeded)
+	return timed, func() { stop(); cancel() }
+}
+
+// Finish keeps the answer of the request if the request succeeded or changed something. Otherwise the key is free again. The
+// answer is sealed, because it may hold a secret that is shown once.
+func (r *KeyedRequest) Finish(ctx context.Context, a KeyedAnswer) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	sealed, err := r.control.sealKeyed(r.id, a)
+	if err != nil {
+		return err
+	}
+	return r.control.store.Update(ctx, func(tx *store.Tx) error {
+		if a.Status >= 300 {
+			if err := tx.ReleaseKeyedRequest(r.id); err != nil {
+				return err
+			}
+		}
+		return tx.FinishKeyedRequest(r.id, a.Status, sealed)
+	})
+}
+
+// sealKeyed returns nil for an answer that is too large to be kept.
+func (c *Control) sealKeyed(id string, a KeyedAnswer) ([]byte, error) {
+	if len(a.Body) > maxKeyedAnswer {
+		return nil, nil
+	}
+	plain, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("write the answer of a request: %w", err)
+	}
+	return c.safe.Seal(plain, secrets.OfKeyedAnswer(id))
+}
