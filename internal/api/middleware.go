@@ -56,6 +56,11 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 			inner = compressed
 			_ = http.NewResponseController(w).SetWriteDeadline(begun.Add(answerTimeout)) // not every writer has one
 		}
+		if !isUnlimited(r) {
+			ctx, cancel := context.WithDeadlineCause(r.Context(), begun.Add(s.RequestTimeout), errRequestTimeout)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
 		body := s.limitBodyTime(w, r)
 		seen := &statusWriter{ResponseWriter: w, before: func() { body.closeUnread(w.Header(), r) }}
 		inner.ServeHTTP(seen, r)
@@ -67,8 +72,30 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 	})
 }
 
+// errRequestTimeout is why the context of a request ended.
+var errRequestTimeout = withStatus(http.StatusGatewayTimeout,
+	fault.New(fault.Unavailable, "request_timeout", "the Server could not answer the request in time").
+		WithHint("try again; if it happens again, look at the load of the Server and its database"))
+
+// timedOut returns errRequestTimeout in place of an error that a request has because its time is over.
+func timedOut(ctx context.Context, err error) error {
+	isInternal := err != nil && fault.Of(err).Kind == fault.Internal
+	if isInternal && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errRequestTimeout
+	}
+	return err
+}
+
 // LivePath is where Pages has its event streams.
 const LivePath = "/-/live"
+
+// RawLogSuffix is how the path ends under which the pages send the whole log of a job.
+const RawLogSuffix = "/log.txt"
+
+// isUnlimited reports whether a request may last longer than RequestTimeout: streams, uploads and downloads of any size.
+func isUnlimited(r *http.Request) bool {
+	return isStream(r) || !strings.HasPrefix(r.URL.Path, "/api/") && strings.HasSuffix(r.URL.Path, RawLogSuffix)
+}
 
 // isStream tells whether a request's answer may last as long as it likes.
 func isStream(r *http.Request) bool {

@@ -143,7 +143,7 @@ func problemHeaders(h http.Header, p *Problem) {
 	switch p.Status {
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="legwork"`)
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		h.Set("Retry-After", "2")
 	}
 }

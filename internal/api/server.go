@@ -35,6 +35,7 @@ type Options struct {
 	MaxBodyBytes    int64          // of a manifest; 0 = 16 MiB
 	MaxSessions     int            // of Runners at this Server at once; 0 = 20,000
 	BodyTimeout     time.Duration  // in which the body of a request has to arrive; 0 = 30 s
+	RequestTimeout  time.Duration  // of a request that is not a stream or an upload; 0 = 60 s
 	RecheckInterval time.Duration  // between two looks at the rights of open streams and Sessions; 0 = 10 s
 	MetricsPublic   bool           // /metrics needs no token
 	Pages           http.Handler   // answers whatever is not of the API; nil = 404
@@ -61,7 +62,8 @@ const (
 	prefix             = "/api/v1"
 	defaultMaxBody     = 16 << 20
 	defaultMaxSessions = 20_000
-	answerTimeout      = 60 * time.Second // of an answer that is no stream
+	requestTimeout     = 60 * time.Second // of a request whose answer is not a stream
+	answerTimeout      = 75 * time.Second // until its answer is written
 	versionHeader      = "Legwork-Version"
 	hiddenVersion      = "hidden" // in the header of an answer to a caller who is not known
 )
@@ -76,6 +78,9 @@ func New(o Options) *Server {
 	}
 	if o.BodyTimeout == 0 {
 		o.BodyTimeout = bodyTimeout
+	}
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = requestTimeout
 	}
 	if o.RecheckInterval == 0 {
 		o.RecheckInterval = recheckInterval
@@ -245,7 +250,7 @@ func bearer(r *http.Request) string {
 // problem turns err into what is shown, and logs what is not.
 func (s *Server) problem(ctx context.Context, err error) *Problem {
 	info := requestOf(ctx)
-	p := problemOf(err, info.id)
+	p := problemOf(timedOut(ctx, err), info.id)
 	if p.Status < http.StatusInternalServerError || p.Kind != fault.Internal.String() {
 		return p
 	}

@@ -116,7 +116,7 @@ func (r *KeyedRequest) Context(ctx context.Context) (context.Context, context.Ca
 	if !ok {
 		return running, cancel
 	}
-	timed, stop := context.WithDeadlineCause(running, deadline, context.DeadlineExceeded)
+	timed, stop := context.WithDeadline(running, deadline)
 	return timed, func() { stop(); cancel() }
 }
 

@@ -31,7 +31,7 @@ func (w *Web) addLog() {
 	w.pages.HandleFunc("GET "+jobPattern+"/log", w.ofJob(w.logRows))
 	w.pages.HandleFunc("GET "+jobPattern+"/log/search", w.ofJob(w.logSearch))
 	w.pages.HandleFunc("GET "+jobPattern+"/log/at", w.ofJob(w.logLineAt))
-	w.pages.HandleFunc("GET "+jobPattern+"/log.txt", w.ofJob(w.rawLog))
+	w.pages.HandleFunc("GET "+jobPattern+api.RawLogSuffix, w.ofJob(w.rawLog))
 }
 
 // ofJob hands a request to what answers for one Job, which the Actor may read.
