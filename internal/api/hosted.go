@@ -194,6 +194,11 @@ func (s *Server) registerIdentities(h huma.API) {
 		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[catalog.CloudIdentity]], error) {
 			return answerList(s.Control.CloudIdentities(ctx, actor))
 		})
+	handle(s, h, operation("get-cloud-identity", http.MethodGet, "/cloud-identities/{name}", "Cloud identities", "One Cloud identity, without secrets"),
+		func(ctx context.Context, actor catalog.Actor, in *IdentityName) (*body[catalog.CloudIdentity], error) {
+			found, err := s.Control.CloudIdentities(ctx, actor)
+			return answerOne("cloud_identity", in.Name, found, err, itself)
+		})
 	put := operation("put-cloud-identity", http.MethodPut, "/cloud-identities/{name}", "Cloud identities", "Create or change a Cloud identity")
 	put.Description = replacesAll + " A secret_access_key that is left out stays, of the same access key. It is sealed, and never given back."
 	handle(s, h, put, func(ctx context.Context, actor catalog.Actor, in *putIdentityIn) (*body[catalog.CloudIdentity], error) {

@@ -68,8 +68,6 @@ func (s *Server) runKeyed(op *huma.Operation, key string, limit int64, r *http.R
 	}
 	running, kept, err := s.Control.BeginKeyed(r.Context(), senderOf(r.Context()), key, fingerprint(r, content))
 	switch {
-	case errors.Is(err, control.ErrKeyReused):
-		return withStatus(http.StatusUnprocessableEntity, control.ErrKeyReused)
 	case err != nil:
 		return err
 	case kept != nil:

@@ -73,9 +73,8 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 }
 
 // errRequestTimeout is why the context of a request ended.
-var errRequestTimeout = withStatus(http.StatusGatewayTimeout,
-	fault.New(fault.Unavailable, "request_timeout", "the Server could not answer the request in time").
-		WithHint("try again; if it happens again, look at the load of the Server and its database"))
+var errRequestTimeout = fault.New(fault.Unavailable, "request_timeout", "the Server could not answer the request in time").
+	WithHint("try again; if it happens again, look at the load of the Server and its database")
 
 // timedOut returns errRequestTimeout in place of an error that a request has because its time is over.
 func timedOut(ctx context.Context, err error) error {

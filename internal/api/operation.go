@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"reflect"
@@ -101,7 +102,8 @@ func handle[I, O any](s *Server, h huma.API, op huma.Operation, handler func(ctx
 	if op.BodyReadTimeout == 0 {
 		op.BodyReadTimeout = s.BodyTimeout
 	}
-	op.Middlewares = append(op.Middlewares, s.guardBody(op), s.idempotent(op))
+	op.Middlewares = append(op.Middlewares, s.guardBody(op), s.idempotent(op), s.conditional(op))
+	s.noteRecord(op)
 	describeHeaders(&op)
 	huma.Register(h, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, actorOf(ctx), in)
@@ -114,6 +116,23 @@ func handle[I, O any](s *Server, h huma.API, op huma.Operation, handler func(ctx
 		}
 		return out, nil
 	})
+}
+
+// noteRecord notes which paths are records: what can be read, and changed at the same path.
+func (s *Server) noteRecord(op huma.Operation) {
+	if s.gets == nil {
+		s.gets, s.records = map[string]bool{}, map[string]bool{}
+	}
+	if op.Method == http.MethodGet {
+		s.gets[op.Path] = true
+	}
+	if isChange(op.Method) && unconditional[op.OperationID] == "" {
+		path := op.Path
+		for range recordOf[op.OperationID] {
+			path = path[:strings.LastIndexByte(path, '/')]
+		}
+		s.records[path] = true
+	}
 }
 
 // operation describes one operation briefly; handle does the rest.
@@ -145,6 +164,24 @@ func answerList[T any](items []T, err error) (*body[listOf[T]], error) {
 	}
 	return &body[listOf[T]]{listOf[T]{items}}, nil
 }
+
+// answerOne answers with the record of a list that has an id or a name.
+func answerOne[R, T any](code, idOrName string, all []R, err error, show func(R) T) (*body[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	for _, record := range all {
+		var known struct{ ID, Name string }
+		text, _ := json.Marshal(record) // records are plain data
+		_ = json.Unmarshal(text, &known)
+		if idOrName == known.ID || idOrName == known.Name {
+			return &body[T]{show(record)}, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, code+"_not_found", "there is no %s %q", strings.ReplaceAll(code, "_", " "), idOrName)
+}
+
+func itself[T any](v T) T { return v }
 
 // none is the answer without a body.
 type none struct{}

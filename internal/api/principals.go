@@ -55,6 +55,11 @@ type CreatedCredential struct {
 
 func (s *Server) registerPrincipals(h huma.API) {
 	handle(s, h, operation("list-principals", http.MethodGet, "/principals", "Principals", "Every Service principal"), s.principals)
+	handle(s, h, operation("get-principal", http.MethodGet, "/principals/{id}", "Principals", "One Service principal, by id or name"),
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[Principal], error) {
+			found, err := s.Access.Principals(ctx, actor)
+			return answerOne("principal", in.ID, found, err, principalOf)
+		})
 	create := operation("create-principal", http.MethodPost, "/principals", "Principals", "Create a Service principal with a first credential")
 	create.DefaultStatus = http.StatusCreated
 	handle(s, h, create, s.createPrincipal)

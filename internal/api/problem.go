@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -46,6 +47,13 @@ var statusOf = map[fault.Kind]int{
 	fault.Unsupported:     http.StatusNotImplemented,
 }
 
+// statusOfCode are the codes that have a status of their own.
+var statusOfCode = map[string]int{
+	"precondition_failed":    http.StatusPreconditionFailed,
+	"idempotency_key_reused": http.StatusUnprocessableEntity,
+	"request_timeout":        http.StatusGatewayTimeout,
+}
+
 // kindNamed is the way back, for the client.
 var kindNamed = func() map[string]fault.Kind {
 	kinds := map[string]fault.Kind{}
@@ -71,7 +79,7 @@ func problemOf(err error, requestID string) *Problem {
 		return &p
 	}
 	f := hinted(fault.Of(err))
-	status := statusOf[f.Kind]
+	status := cmp.Or(statusOfCode[f.Code], statusOf[f.Kind])
 	details := f.Details
 	if len(details) > maxDetails {
 		details = details[:maxDetails]

@@ -123,6 +123,11 @@ func (s *Server) registerRunners(h huma.API) {
 		})
 
 	handle(s, h, operation("list-assignments", http.MethodGet, "/assignments", "Assignments", "Every Assignment, or those of a Runner"), s.assignments)
+	handle(s, h, operation("get-assignment", http.MethodGet, "/assignments/{id}", "Assignments", "One Assignment"),
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Assignment], error) {
+			found, err := s.Control.Assignments(ctx, actor, "")
+			return answerOne("assignment", in.ID, found, err, itself)
+		})
 	assign := operation("create-assignment", http.MethodPost, "/assignments", "Assignments", "Give a Stack, Namespace or Module the right to use a Runner")
 	assign.DefaultStatus = http.StatusCreated
 	handle(s, h, assign, s.createAssignment)

@@ -46,6 +46,9 @@ type Options struct {
 type Server struct {
 	Options
 	spec     []byte // of /openapi.json
+	mux      *http.ServeMux
+	gets     map[string]bool // paths of operations that read
+	records  map[string]bool // paths of what can be changed
 	metrics  *metrics
 	handler  http.Handler
 	sessions atomic.Int64 // at the door or beyond it
@@ -92,6 +95,7 @@ func New(o Options) *Server {
 	s.bodyBudget, s.bodyBudgetSize = newBodyBudget(o.MaxBodyBytes)
 	s.streaming, s.endStreams = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
+	s.mux = mux
 	s.spec = s.register(mux)
 	s.registerPlain(mux)
 	s.handler = s.wrap(s.route(mux))
@@ -149,6 +153,7 @@ func (s *Server) register(mux *http.ServeMux) []byte {
 	s.registerAudit(h)
 	s.registerLoad(h)
 	s.registerReleases(h)
+	s.registerPatches(h)
 	describePlain(h.OpenAPI())
 	spec, err := json.Marshal(h.OpenAPI())
 	if err != nil {

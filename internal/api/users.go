@@ -58,6 +58,11 @@ func (s *Server) registerUsers(h huma.API) {
 		func(ctx context.Context, actor catalog.Actor, in *webSessionIn) (*none, error) {
 			return nil, s.Access.EndWebSession(ctx, actor, in.ID, in.Session)
 		})
+	handle(s, h, operation("get-user", http.MethodGet, "/users/{id}", "Users", "One user, by id or name"),
+		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[User], error) {
+			found, err := s.Access.Users(ctx, actor)
+			return answerOne("user", in.ID, found, err, userOf)
+		})
 	handle(s, h, operation("set-user-role", http.MethodPut, "/users/{id}/role", "Users", "Give a user another role"), s.setRole)
 	password := operation("set-user-password", http.MethodPut, "/users/{id}/password", "Users",
 		"Set the password of a user; its Web sessions end. Only an owner may set that of another user")

@@ -98,7 +98,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.backend.n
 // it, and an Update inside fn would wait for ever. In SQLite many small Updates that meet share one commit; an
 // error of fn undoes its own writes alone. An Update whose ctx ends before it began is not run.
 func (s *Store) Update(ctx context.Context, fn func(tx *Tx) error) error {
-	err := s.backend.update(ctx, recordChange(ctx, fn))
+	err := keepPrecondition(ctx, s.backend.update, recordChange(ctx, fn))
 	switch fault.Code(err) {
 	case "database_full", "database_unavailable", "database_damaged":
 		s.failed.Store(&failedWrite{time.Now(), err})

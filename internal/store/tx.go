@@ -26,6 +26,8 @@ type Tx struct {
 	entries map[signature]bool // of the audit
 	again   bool               // the database wants the transaction to be run anew
 	broken  error              // the database gave the transaction up: what follows would run outside of it
+
+	conditional bool // the precondition of the request was checked
 }
 
 // querier runs statements: a *sql.Tx, or a session of SQLite.
@@ -46,8 +48,13 @@ func newTx(ctx context.Context, q querier, d *dialect, writes bool) *Tx {
 func (tx *Tx) Now() time.Time { return tx.now }
 
 // LockCatalog makes Updates that change what is declared in an Organization run one after the other, so
-// that checks over several records hold until the commit.
-func (tx *Tx) LockCatalog(org string) error { return tx.lock("catalog " + org) }
+// that checks over several records hold until the commit. It refuses the Update when the precondition of its request does not hold.
+func (tx *Tx) LockCatalog(org string) error {
+	if err := tx.lock("catalog " + org); err != nil {
+		return err
+	}
+	return tx.checkPrecondition()
+}
 
 // lock holds a named lock until the end of an Update. Where writers are alone anyway it does nothing.
 func (tx *Tx) lock(name string) error { return tx.hold(tx.d.lock, name) }
