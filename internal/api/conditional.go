@@ -17,11 +17,12 @@ import (
 	"legwork/internal/fault"
 )
 
-// An entity tag has two parts: "DECLARED.WHOLE". The first changes when the record is changed, the second with anything in
-// the answer, such as the status of a module. If-None-Match compares both, If-Match only the first: a runner that goes
-// offline does not get in the way of who edits its record.
+// An entity tag has two parts: "DECLARED.WHOLE". The first changes when the record is changed, the second with
+// anything in the answer, such as the status of a module. If-None-Match compares both, If-Match only the first: a
+// runner that goes offline does not block an edit of its record.
 
-// recordOf names the record that an operation changes, where the record is not at the path of the operation itself but above.
+// recordOf names the record that an operation changes, where the record is not at the path of the operation itself but
+// above.
 var recordOf = map[string]int{ // how many segments above
 	"set-user-role":     1,
 	"set-user-password": 1,
@@ -38,7 +39,7 @@ var unconditional = map[string]string{
 	"withdraw-release":    "a release never changes",
 }
 
-// volatile are fields that change although nobody changes the record.
+// volatile are fields that change without a change of the record.
 var volatile = []string{"last_used_at", "seen_at", "stale", "instance", "runner", "runner_id", "uses_left"}
 
 // conditional returns what an operation does about If-Match and If-None-Match, and adds ETag to answers.
@@ -46,7 +47,8 @@ func (s *Server) conditional(op huma.Operation) func(huma.Context, func(huma.Con
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
 		switch {
-		case op.Method == http.MethodGet && s.records[op.Path], (op.Method == http.MethodPut || op.Method == http.MethodPatch) && s.gets[op.Path]:
+		case op.Method == http.MethodGet && s.records[op.Path], (op.Method == http.MethodPut ||
+			op.Method == http.MethodPatch) && s.gets[op.Path]:
 			answer := newRecorder(w)
 			s.withMatch(op, r, w, func(r *http.Request) {
 				next(humago.NewContext(ctx.Operation(), r, answer))
@@ -72,7 +74,8 @@ func (r *recorder) tag(request *http.Request) {
 	}
 	tag := entityTag(r.body.Bytes())
 	r.header.Set("ETag", tag)
-	if request.Method == http.MethodGet && anyTag(request.Header.Values("If-None-Match"), func(t string) bool { return t == tag || t == "*" }) {
+	if request.Method == http.MethodGet && anyTag(request.Header.Values("If-None-Match"),
+		func(t string) bool { return t == tag || t == "*" }) {
 		r.status = http.StatusNotModified
 		r.header.Del("Content-Type")
 		r.body.Reset()
@@ -114,7 +117,8 @@ func shortHash(b []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// withMatch runs a change if If-Match allows it. The change is refused in its transaction if the record was changed meanwhile.
+// withMatch runs a change if If-Match allows it. The transaction of the change refuses it if the record has changed
+// meanwhile.
 func (s *Server) withMatch(op huma.Operation, r *http.Request, w http.ResponseWriter, change func(r *http.Request)) {
 	wanted := r.Header.Values("If-Match")
 	if len(wanted) == 0 || !isChange(op.Method) {
@@ -126,7 +130,8 @@ func (s *Server) withMatch(op huma.Operation, r *http.Request, w http.ResponseWr
 		path = path[:strings.LastIndexByte(path, '/')]
 	}
 	if !s.gets[path] || unconditional[op.OperationID] != "" {
-		s.writeProblem(w, r, fault.New(fault.Invalid, "condition_unsupported", "this takes no If-Match").WithHint("leave the header out"))
+		s.writeProblem(w, r, fault.New(fault.Invalid, "condition_unsupported", "this takes no If-Match").
+			WithHint("leave the header out"))
 		return
 	}
 	ctx, refused := s.checkMatch(r, above(r.URL, levels), wanted)
@@ -138,8 +143,8 @@ func (s *Server) withMatch(op huma.Operation, r *http.Request, w http.ResponseWr
 	change(r.WithContext(ctx))
 }
 
-// checkMatch compares a record with If-Match. It returns the context in which the record is the one that was compared, or the answer that
-// refuses the change.
+// checkMatch compares a record with If-Match. It returns a context whose changes require that version of the record,
+// or the answer that refuses the change.
 func (s *Server) checkMatch(r *http.Request, at *url.URL, wanted []string) (context.Context, *recorder) {
 	current := s.call(r, http.MethodGet, at, nil)
 	var record struct{ ID string }
@@ -184,8 +189,9 @@ func above(u *url.URL, levels int) *url.URL {
 // call runs another operation on behalf of a request, and returns its answer.
 func (s *Server) call(r *http.Request, method string, at *url.URL, content []byte) *recorder {
 	answer := newRecorder(nil)
-	inner := (&http.Request{Method: method, URL: at, Header: http.Header{}, Body: http.NoBody, Host: r.Host, RemoteAddr: r.RemoteAddr,
-		Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor}).WithContext(r.Context())
+	inner := (&http.Request{Method: method, URL: at, Header: http.Header{}, Body: http.NoBody, Host: r.Host,
+		RemoteAddr: r.RemoteAddr,
+		Proto:      r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor}).WithContext(r.Context())
 	if content != nil {
 		inner.Body, inner.ContentLength = &memoryBody{bytes.NewReader(content)}, int64(len(content))
 		inner.Header.Set("Content-Type", "application/json")

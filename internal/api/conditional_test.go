@@ -31,7 +31,8 @@ const everyKind = `
 ---
 {kind: Namespace, stack: prod, name: network, defaults: {engine: script, runner: edge}}
 ---
-{kind: Module, stack: prod, namespace: network, name: vpc, script: {run: 'true'}, inputs: [{name: key, value: secret, sensitive: true}]}
+{kind: Module, stack: prod, namespace: network, name: vpc, script: {run: 'true'}, inputs: [{name: key, value: secret,
+	sensitive: true}]}
 ---
 {kind: Runner, name: edge, is_assigned_to_all_modules: true}
 ---
@@ -89,14 +90,15 @@ func TestDeclaredRecordsHaveETags(t *testing.T) {
 	for i := len(declaredRecords) - 1; i >= 0; i-- {
 		record := declaredRecords[i]
 		resp, _ := send(t, w, "GET", "/api/v1"+record.path, "", nil)
-		resp, text := send(t, w, "DELETE", "/api/v1"+record.path, "", map[string]string{"If-Match": resp.Header.Get("ETag")})
+		resp, text := send(t, w, "DELETE", "/api/v1"+record.path, "",
+			map[string]string{"If-Match": resp.Header.Get("ETag")})
 		wantStatus(t, "DELETE "+record.path, resp, text, http.StatusNoContent)
 		resp, text = send(t, w, "DELETE", "/api/v1"+record.path, "", map[string]string{"If-Match": "*"})
 		wantStatus(t, "DELETE what is gone "+record.path, resp, text, http.StatusPreconditionFailed)
 	}
 }
 
-// TestPatchKeepsTheRest: what a merge patch leaves out stays, also a sensitive value that nobody is shown.
+// TestPatchKeepsTheRest: a merge patch keeps the fields that it leaves out, including sensitive values.
 func TestPatchKeepsTheRest(t *testing.T) {
 	w := startDeclared(t)
 	resp, text := send(t, w, "PATCH", "/api/v1/modules/prod/network/vpc", `{"description":"new","runner":"edge"}`, nil)
@@ -118,7 +120,7 @@ func TestPatchKeepsTheRest(t *testing.T) {
 		wantStatus(t, "PATCH "+wrong, resp, text, http.StatusBadRequest)
 	}
 	resp, text = send(t, w, "PATCH", "/api/v1/modules/prod/network/none", `{}`, nil)
-	wantStatus(t, "PATCH of what is not there", resp, text, http.StatusNotFound)
+	wantStatus(t, "PATCH of a missing record", resp, text, http.StatusNotFound)
 }
 
 // TestConcurrentChangesWithIfMatch: of many changes that name the same ETag, one is made.
@@ -159,11 +161,13 @@ func TestUsersAndPrincipalsHaveETags(t *testing.T) {
 	resp, text = send(t, w, "DELETE", "/api/v1/users/eva", "", tag)
 	wantStatus(t, "DELETE with the tag before", resp, text, http.StatusPreconditionFailed)
 	resp, _ = send(t, w, "GET", "/api/v1/principals/ci", "", nil)
-	resp, text = send(t, w, "DELETE", "/api/v1/principals/ci", "", map[string]string{"If-Match": resp.Header.Get("ETag")})
+	resp, text = send(t, w, "DELETE", "/api/v1/principals/ci", "",
+		map[string]string{"If-Match": resp.Header.Get("ETag")})
 	wantStatus(t, "DELETE of a principal", resp, text, http.StatusNoContent)
 }
 
-// TestEveryChangeHonoursIfMatch asks every operation that changes something: it has a record to compare, or refuses If-Match.
+// TestEveryChangeHonoursIfMatch asks every operation that changes something: it has a record to compare, or refuses
+// If-Match.
 func TestEveryChangeHonoursIfMatch(t *testing.T) {
 	w := apitest.Start(t)
 	for _, op := range operations(t) {

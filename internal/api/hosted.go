@@ -194,7 +194,8 @@ func (s *Server) registerIdentities(h huma.API) {
 		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[catalog.CloudIdentity]], error) {
 			return answerList(s.Control.CloudIdentities(ctx, actor))
 		})
-	handle(s, h, operation("get-cloud-identity", http.MethodGet, "/cloud-identities/{name}", "Cloud identities", "One Cloud identity, without secrets"),
+	handle(s, h, operation("get-cloud-identity", http.MethodGet, "/cloud-identities/{name}", "Cloud identities",
+		"One Cloud identity, without secrets"),
 		func(ctx context.Context, actor catalog.Actor, in *IdentityName) (*body[catalog.CloudIdentity], error) {
 			found, err := s.Control.CloudIdentities(ctx, actor)
 			return answerOne("cloud_identity", in.Name, found, err, itself)

@@ -25,8 +25,8 @@ const (
 
 var idempotencyKeyShape = regexp.MustCompile(`^[\x21-\x7e]{1,255}$`)
 
-// idempotent returns what every POST does before its handler: with an Idempotency-Key, the first request runs, and later
-// ones get its answer.
+// idempotent returns what every POST does before its handler: with an Idempotency-Key, the first request runs, and
+// later ones get its answer.
 func (s *Server) idempotent(op huma.Operation) func(huma.Context, func(huma.Context)) {
 	limit := op.MaxBodyBytes
 	if limit == 0 {
@@ -50,16 +50,19 @@ func describeHeaders(op *huma.Operation) {
 	if op.Method != http.MethodPost {
 		return
 	}
-	op.Parameters = append(op.Parameters, &huma.Param{Name: idempotencyHeader, In: "header", Example: "8e03978e-40d5-43e8-bc93-6894a57f9324",
-		Schema: &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)},
+	op.Parameters = append(op.Parameters, &huma.Param{Name: idempotencyHeader, In: "header",
+		Example: "8e03978e-40d5-43e8-bc93-6894a57f9324",
+		Schema:  &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)},
 		Description: "Makes the request safe to repeat: the same key with the same request gets the first answer again for 24 hours. " +
 			"The same key with another request is 422, and 409 while the first one runs."})
 }
 
 // runKeyed runs a request with an idempotency key, or sends the answer that it got before.
-func (s *Server) runKeyed(op *huma.Operation, key string, limit int64, r *http.Request, w http.ResponseWriter, next func(huma.Context)) error {
+func (s *Server) runKeyed(op *huma.Operation, key string, limit int64, r *http.Request, w http.ResponseWriter,
+	next func(huma.Context)) error {
 	if !idempotencyKeyShape.MatchString(key) {
-		return fault.New(fault.Invalid, "idempotency_key_invalid", "the Idempotency-Key is not 1 to 255 visible ASCII characters").
+		return fault.New(fault.Invalid, "idempotency_key_invalid",
+			"the Idempotency-Key is not 1 to 255 visible ASCII characters").
 			WithHint("use a random UUID")
 	}
 	content, err := readBody(w, r, limit)
@@ -79,14 +82,16 @@ func (s *Server) runKeyed(op *huma.Operation, key string, limit int64, r *http.R
 	answer := newRecorder(w)
 	s.runRecorded(op, r.WithContext(ctx), content, answer, next)
 	if err := running.Finish(ctx, keyedAnswer(answer)); err != nil {
-		s.Log.Warn("answer to a request with an idempotency key not kept", "request_id", requestOf(ctx).id, "error", err)
+		s.Log.Warn("answer to a request with an idempotency key not kept", "request_id", requestOf(ctx).id, "error",
+			err)
 	}
 	answer.send()
 	return nil
 }
 
 // runRecorded runs a handler and records its answer, also when the handler panics: the change may be made already.
-func (s *Server) runRecorded(op *huma.Operation, r *http.Request, content []byte, answer *recorder, next func(huma.Context)) {
+func (s *Server) runRecorded(op *huma.Operation, r *http.Request, content []byte, answer *recorder,
+	next func(huma.Context)) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(content)), int64(len(content))
 	if len(content) == 0 {
 		r.Body = http.NoBody

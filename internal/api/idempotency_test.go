@@ -19,7 +19,8 @@ import (
 )
 
 // send makes a request with headers and returns its answer.
-func send(t *testing.T, w *apitest.World, method, path, content string, header map[string]string) (*http.Response, []byte) {
+func send(t *testing.T, w *apitest.World, method, path, content string, header map[string]string) (*http.Response,
+	[]byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, w.URL+path, strings.NewReader(content))
 	if err != nil {
@@ -66,7 +67,8 @@ func TestIdempotencyKeyRunsOnce(t *testing.T) {
 	resp, again := send(t, w, "POST", "/api/v1/jobs", submitVPC, key)
 	wantStatus(t, "the same request again", resp, again, http.StatusCreated)
 	if got := resp.Header; got.Get("Location") != location || got.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("got Location %q and Idempotency-Replayed %q, want %q and true", got.Get("Location"), got.Get("Idempotency-Replayed"), location)
+		t.Errorf("got Location %q and Idempotency-Replayed %q, want %q and true", got.Get("Location"),
+			got.Get("Idempotency-Replayed"), location)
 	}
 	if !bytes.Equal(first, again) {
 		t.Errorf("got answer %s, want %s", again, first)
@@ -75,7 +77,8 @@ func TestIdempotencyKeyRunsOnce(t *testing.T) {
 	wantStatus(t, "another request with the key", resp, text, http.StatusUnprocessableEntity)
 	resp, text = send(t, w, "POST", "/api/v1/jobs", submitVPC, map[string]string{"Idempotency-Key": "second"})
 	wantStatus(t, "another key", resp, text, http.StatusCreated)
-	resp, text = send(t, w, "POST", "/api/v1/jobs", submitVPC, map[string]string{"Idempotency-Key": strings.Repeat("k", 256)})
+	resp, text = send(t, w, "POST", "/api/v1/jobs", submitVPC,
+		map[string]string{"Idempotency-Key": strings.Repeat("k", 256)})
 	wantStatus(t, "a key that is too long", resp, text, http.StatusBadRequest)
 	jobs, err := w.Client.Jobs(context.Background(), api.JobQuery{})
 	w.Must(err)
@@ -106,7 +109,8 @@ func TestKeyedAnswerIsSealed(t *testing.T) {
 		t.Errorf("got %s, want %s", again, first)
 	}
 	other := w.TokenFor("default", catalog.RoleOwner)
-	resp, text := send(t, w, "POST", "/api/v1/principals", body, map[string]string{"Idempotency-Key": "with-a-secret", "Authorization": "Bearer " + other})
+	resp, text := send(t, w, "POST", "/api/v1/principals", body, map[string]string{"Idempotency-Key": "with-a-secret",
+		"Authorization": "Bearer " + other})
 	wantStatus(t, "another principal with the key", resp, text, http.StatusConflict)
 	if bytes.Contains(text, []byte(`"token"`)) {
 		t.Errorf("another principal got the answer %s", text)
@@ -123,7 +127,8 @@ func TestKeyedAnswerIsSealed(t *testing.T) {
 
 }
 
-// TestConcurrentIdempotencyKey sends a request many times at once: one runs, and the others are told to wait or get its answer.
+// TestConcurrentIdempotencyKey sends a request many times at once: one runs, and the others are told to wait or get
+// its answer.
 func TestConcurrentIdempotencyKey(t *testing.T) {
 	w := apitest.Start(t)
 	w.Runner("edge", func(*apitest.StepRun) work.StepResult { return work.StepResult{} })
@@ -155,10 +160,12 @@ func TestEveryPostTakesAnIdempotencyKey(t *testing.T) {
 		header := map[string]string{"Idempotency-Key": "key-of-" + op.id}
 		resp, text := send(t, w, op.method, op.path, needs[op.id].body, header)
 		again, same := send(t, w, op.method, op.path, needs[op.id].body, header)
-		if replayed := again.Header.Get("Idempotency-Replayed") == "true"; resp.StatusCode < 300 && (!replayed || !bytes.Equal(text, same)) {
+		if replayed := again.Header.Get("Idempotency-Replayed") == "true"; resp.StatusCode < 300 && (!replayed ||
+			!bytes.Equal(text, same)) {
 			t.Errorf("%s: got %s (replayed: %t), want %s", op.id, same, replayed, text)
 		}
-		resp, text = send(t, w, op.method, op.path, needs[op.id].body, map[string]string{"Idempotency-Key": "not allowed"})
+		resp, text = send(t, w, op.method, op.path, needs[op.id].body,
+			map[string]string{"Idempotency-Key": "not allowed"})
 		if resp.StatusCode == http.StatusUnauthorized {
 			continue // it takes another kind of token
 		}

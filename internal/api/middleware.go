@@ -73,7 +73,8 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 }
 
 // errRequestTimeout is why the context of a request ended.
-var errRequestTimeout = fault.New(fault.Unavailable, "request_timeout", "the Server could not answer the request in time").
+var errRequestTimeout = fault.New(fault.Unavailable, "request_timeout",
+	"the Server could not answer the request in time").
 	WithHint("try again; if it happens again, look at the load of the Server and its database")
 
 // timedOut returns errRequestTimeout in place of an error that a request has because its time is over.
@@ -91,7 +92,8 @@ const LivePath = "/-/live"
 // RawLogSuffix is how the path ends under which the pages send the whole log of a job.
 const RawLogSuffix = "/log.txt"
 
-// isUnlimited reports whether a request may last longer than RequestTimeout: streams, uploads and downloads of any size.
+// isUnlimited reports whether a request may last longer than RequestTimeout: streams, uploads and downloads of any
+// size.
 func isUnlimited(r *http.Request) bool {
 	return isStream(r) || !strings.HasPrefix(r.URL.Path, "/api/") && strings.HasSuffix(r.URL.Path, RawLogSuffix)
 }

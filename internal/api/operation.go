@@ -178,7 +178,8 @@ func answerOne[R, T any](code, idOrName string, all []R, err error, show func(R)
 			return &body[T]{show(record)}, nil
 		}
 	}
-	return nil, fault.New(fault.NotFound, code+"_not_found", "there is no %s %q", strings.ReplaceAll(code, "_", " "), idOrName)
+	return nil, fault.New(fault.NotFound, code+"_not_found", "there is no %s %q", strings.ReplaceAll(code, "_", " "),
+		idOrName)
 }
 
 func itself[T any](v T) T { return v }

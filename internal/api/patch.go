@@ -18,8 +18,8 @@ const (
 	patchAttempts  = 5
 )
 
-// registerPatches adds PATCH to every record that can be read and replaced as a whole. A PATCH reads the record, merges, and
-// replaces the record, so that rules and permissions are those of the PUT.
+// registerPatches adds PATCH to every record that can be read and replaced as a whole. A PATCH reads the record,
+// merges, and replaces the record, so that rules and permissions are those of the PUT.
 func (s *Server) registerPatches(h huma.API) {
 	paths := make([]string, 0, len(s.gets))
 	for path := range s.gets {
@@ -44,7 +44,8 @@ func (s *Server) registerPatch(h huma.API, put *huma.Operation) {
 		Description: "A JSON merge patch (RFC 7396). Fields that the request leaves out stay as they are.",
 		Parameters:  put.Parameters, Metadata: put.Metadata, MaxBodyBytes: put.MaxBodyBytes,
 		RequestBody: &huma.RequestBody{Required: true, Description: "The fields to change.",
-			Content: map[string]*huma.MediaType{mergePatchType: {Schema: change}, "application/json": {Schema: change}}},
+			Content: map[string]*huma.MediaType{mergePatchType: {Schema: change},
+				"application/json": {Schema: change}}},
 		Responses: put.Responses,
 	}
 	if needs, ok := op.Metadata[needsKey].([]catalog.Permission); !ok || len(needs) == 0 {
@@ -63,7 +64,8 @@ var patchNeeds = map[string]catalog.Permission{
 	"cloud-identity": catalog.Administer,
 }
 
-// patch reads a record, merges the request into it and replaces the record. If somebody changed it meanwhile, patch starts again.
+// patch reads a record, merges the request into it and replaces the record. It starts
+// again if the record changes meanwhile.
 func (s *Server) patch(ctx huma.Context, fields *huma.Schema) {
 	r, w := humago.Unwrap(ctx)
 	limit := ctx.Operation().MaxBodyBytes
@@ -107,7 +109,7 @@ func (s *Server) patchOnce(r *http.Request, fields *huma.Schema, change map[stri
 	}
 	for name := range record {
 		if fields.Properties[name] == nil {
-			delete(record, name) // what the Server adds
+			delete(record, name) // the server adds it
 		}
 	}
 	merged, err := json.Marshal(mergePatch(record, change))
@@ -117,7 +119,7 @@ func (s *Server) patchOnce(r *http.Request, fields *huma.Schema, change map[stri
 	return s.call(r.WithContext(ctx), http.MethodPut, at, merged)
 }
 
-// readPatch reads a merge patch. One that is not an object would replace the whole record.
+// readPatch reads a merge patch. A merge patch that is not an object would replace the whole record, and is refused.
 func readPatch(w http.ResponseWriter, r *http.Request, limit int64) (map[string]any, error) {
 	content, err := readBody(w, r, limit)
 	if err != nil {
@@ -125,7 +127,8 @@ func readPatch(w http.ResponseWriter, r *http.Request, limit int64) (map[string]
 	}
 	var change map[string]any
 	if json.Unmarshal(content, &change) != nil || change == nil {
-		return nil, fault.New(fault.Invalid, "request_invalid", "the body is not a JSON object with the fields to change").
+		return nil, fault.New(fault.Invalid, "request_invalid",
+			"the body is not a JSON object with the fields to change").
 			WithHint("send a JSON merge patch (RFC 7396), for example {\"description\":\"new\"}")
 	}
 	return change, nil

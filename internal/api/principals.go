@@ -55,7 +55,8 @@ type CreatedCredential struct {
 
 func (s *Server) registerPrincipals(h huma.API) {
 	handle(s, h, operation("list-principals", http.MethodGet, "/principals", "Principals", "Every Service principal"), s.principals)
-	handle(s, h, operation("get-principal", http.MethodGet, "/principals/{id}", "Principals", "One Service principal, by id or name"),
+	handle(s, h, operation("get-principal", http.MethodGet, "/principals/{id}", "Principals",
+		"One Service principal, by id or name"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[Principal], error) {
 			found, err := s.Access.Principals(ctx, actor)
 			return answerOne("principal", in.ID, found, err, principalOf)

@@ -65,7 +65,8 @@ type Unregistered struct {
 
 func (s *Server) registerRegistration(h huma.API) {
 	handle(s, h, operation("list-registration-tokens", http.MethodGet, "/registration-tokens", "Registration", "Every registration token"), s.registrationTokens)
-	handle(s, h, operation("get-registration-token", http.MethodGet, "/registration-tokens/{id}", "Registration", "One registration token, by id or name"),
+	handle(s, h, operation("get-registration-token", http.MethodGet, "/registration-tokens/{id}", "Registration",
+		"One registration token, by id or name"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[RegistrationToken], error) {
 			found, err := s.Access.RegistrationTokens(ctx, actor)
 			return answerOne("registration_token", in.ID, found, err, registrationTokenOf)

@@ -44,10 +44,12 @@ type KeyedRequest struct {
 
 // Errors about idempotency keys.
 var (
-	ErrKeyReused = fault.New(fault.Invalid, "idempotency_key_reused", "this Idempotency-Key was sent with another request").
-			WithHint("use a new key for every request, and the same key only to repeat the same request")
-	ErrKeyRunning = fault.New(fault.Conflict, "idempotency_key_running", "a request with this Idempotency-Key is still running").
-			WithHint("wait a few seconds and repeat the request with the same key")
+	ErrKeyReused = fault.New(fault.Invalid, "idempotency_key_reused",
+		"this Idempotency-Key was sent with another request").
+		WithHint("use a new key for every request, and the same key only to repeat the same request")
+	ErrKeyRunning = fault.New(fault.Conflict, "idempotency_key_running",
+		"a request with this Idempotency-Key is still running").
+		WithHint("wait a few seconds and repeat the request with the same key")
 	ErrAnswerLost = fault.New(fault.Conflict, "idempotency_answer_lost",
 		"the request with this Idempotency-Key made its change, but its answer was not kept").
 		WithHint("look at what exists now before you send the request with another key")
@@ -55,13 +57,15 @@ var (
 
 // BeginKeyed claims an idempotency key for a request with a fingerprint. When the request has been answered before, it
 // returns that answer and no KeyedRequest.
-func (c *Control) BeginKeyed(ctx context.Context, by Sender, key string, fingerprint []byte) (*KeyedRequest, *KeyedAnswer, error) {
+func (c *Control) BeginKeyed(ctx context.Context, by Sender, key string, fingerprint []byte) (*KeyedRequest,
+	*KeyedAnswer, error) {
 	sum := sha256.Sum256([]byte(strings.Join([]string{by.OrganizationID, by.ID, by.Role, key}, "\x00")))
 	id := hex.EncodeToString(sum[:])
 	var found store.KeyedRequest
 	var isNew bool
 	err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
-		claim := store.KeyedRequest{ID: id, OrganizationID: by.OrganizationID, Fingerprint: fingerprint, ExpiresAt: tx.Now().Add(keyedRetention)}
+		claim := store.KeyedRequest{ID: id, OrganizationID: by.OrganizationID, Fingerprint: fingerprint,
+			ExpiresAt: tx.Now().Add(keyedRetention)}
 		found, isNew, err = tx.ClaimKeyedRequest(claim)
 		if err != nil || isNew || !abandoned(found, tx.Now()) {
 			return err
@@ -108,8 +112,8 @@ func (c *Control) openKeyed(r store.KeyedRequest) (*KeyedAnswer, error) {
 	return &answer, nil
 }
 
-// Context returns the context in which the request runs. A client that disconnects does not end it, because the answer is kept
-// for when the client repeats the request.
+// Context returns the context in which the request runs. A client that disconnects does not end it, because the answer
+// is kept for when the client repeats the request.
 func (r *KeyedRequest) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	running, cancel := context.WithCancel(store.WithKeyedRequest(context.WithoutCancel(ctx), r.id))
 	deadline, ok := ctx.Deadline()
@@ -120,8 +124,8 @@ func (r *KeyedRequest) Context(ctx context.Context) (context.Context, context.Ca
 	return timed, func() { stop(); cancel() }
 }
 
-// Finish keeps the answer of the request if the request succeeded or changed something. Otherwise the key is free again. The
-// answer is sealed, because it may hold a secret that is shown once.
+// Finish keeps the answer of the request if the request succeeded or changed something. Otherwise the key is free
+// again. The answer is sealed, because it may hold a secret that is shown once.
 func (r *KeyedRequest) Finish(ctx context.Context, a KeyedAnswer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

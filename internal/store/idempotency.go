@@ -20,7 +20,8 @@ type KeyedRequest struct {
 // ClaimKeyedRequest stores the record of a request that is about to run. When there is a record with its ID already, it
 // returns that one, and ok is false.
 func (tx *Tx) ClaimKeyedRequest(r KeyedRequest) (found KeyedRequest, ok bool, err error) {
-	if _, err := tx.exec("DELETE FROM idempotency_keys WHERE id = $1 AND expires_at <= $2", r.ID, micros(tx.now)); err != nil {
+	if _, err := tx.exec("DELETE FROM idempotency_keys WHERE id = $1 AND expires_at <= $2", r.ID,
+		micros(tx.now)); err != nil {
 		return found, false, err
 	}
 	n, err := tx.exec(`INSERT INTO idempotency_keys (id, org, fingerprint, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)
@@ -68,7 +69,8 @@ func (tx *Tx) PruneKeyedRequests() error {
 
 type keyedRequestKey struct{}
 
-// WithKeyedRequest returns a context whose Updates record, in their own transactions, that the request has changed something.
+// WithKeyedRequest returns a context whose Updates record, in their own transactions, that the request has changed
+// something.
 func WithKeyedRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, keyedRequestKey{}, id)
 }

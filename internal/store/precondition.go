@@ -2,11 +2,14 @@ package store
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"legwork/internal/fault"
 )
 
-// versionQueries select what changes with every change of a record, by the segment of the API's paths that names its kind.
+// versionQueries select what changes with every change of a record, by the segment of the API's paths that names its
+// kind.
 var versionQueries = map[string]string{
 	"stacks":              "SELECT CAST(updated_at AS TEXT) FROM stacks WHERE org = $1 AND id = $2",
 	"namespaces":          "SELECT CAST(updated_at AS TEXT) FROM namespaces WHERE org = $1 AND id = $2",
@@ -22,6 +25,9 @@ var versionQueries = map[string]string{
 	"registration-tokens": "SELECT CAST(created_at AS TEXT) FROM registration_tokens WHERE org = $1 AND id = $2",
 	"users":               "SELECT role || CAST(password_at AS TEXT) FROM users WHERE org = $1 AND id = $2",
 }
+
+// VersionedKinds returns the kinds of records that have a version.
+func VersionedKinds() []string { return slices.Sorted(maps.Keys(versionQueries)) }
 
 // Version is the version of a declared record.
 type Version struct {
@@ -44,7 +50,8 @@ func (tx *Tx) Version(org, kind, id string) (Version, error) {
 }
 
 // ErrPreconditionFailed is why a change is refused whose condition does not hold.
-var ErrPreconditionFailed = fault.New(fault.Conflict, "precondition_failed", "the record is not the one that If-Match names: somebody has changed it").
+var ErrPreconditionFailed = fault.New(fault.Conflict, "precondition_failed",
+	"the record is not the one that If-Match names: it was changed meanwhile").
 	WithHint("read the record again, and send the change with its new ETag")
 
 type precondition struct {
@@ -54,7 +61,8 @@ type precondition struct {
 
 type preconditionKey struct{}
 
-// WithPrecondition returns a context whose first Update that locks the catalog is refused unless a record still has a version.
+// WithPrecondition returns a context whose first Update that locks the catalog is refused unless a record still has a
+// version.
 func WithPrecondition(ctx context.Context, v Version) context.Context {
 	return context.WithValue(ctx, preconditionKey{}, &precondition{version: v})
 }
@@ -76,9 +84,10 @@ func (tx *Tx) checkPrecondition() error {
 	return nil
 }
 
-// keepPrecondition wraps an Update so that later ones of the same request are not compared with a record that the request
-// itself has changed.
-func keepPrecondition(ctx context.Context, update func(ctx context.Context, fn func(tx *Tx) error) error, fn func(tx *Tx) error) error {
+// keepPrecondition wraps an Update so that later ones of the same request are not compared with a record that the
+// request itself has changed.
+func keepPrecondition(ctx context.Context, update func(ctx context.Context, fn func(tx *Tx) error) error,
+	fn func(tx *Tx) error) error {
 	p, ok := ctx.Value(preconditionKey{}).(*precondition)
 	if !ok {
 		return update(ctx, fn)

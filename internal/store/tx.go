@@ -48,7 +48,8 @@ func newTx(ctx context.Context, q querier, d *dialect, writes bool) *Tx {
 func (tx *Tx) Now() time.Time { return tx.now }
 
 // LockCatalog makes Updates that change what is declared in an Organization run one after the other, so
-// that checks over several records hold until the commit. It refuses the Update when the precondition of its request does not hold.
+// that checks over several records hold until the commit. It refuses the Update when the precondition of its request
+// does not hold.
 func (tx *Tx) LockCatalog(org string) error {
 	if err := tx.lock("catalog " + org); err != nil {
 		return err

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		"gone":         goneCredentials,
 		"replaced":     replacedCredentials,
 		"users":        users,
+		"requests":     requests,
 		"samples":      samples,
 		"modules":      modules,
 		"webhooks":     webhooks,

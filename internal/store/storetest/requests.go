@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"legwork/internal/fault"
+	"legwork/internal/store"
+)
+
+// requests tests idempotency keys and preconditions.
+func requests(t *testing.T, w *world) {
+	org := w.a.org.ID
+	claim := func(fingerprint string, lifetime time.Duration) (found store.KeyedRequest, ok bool) {
+		w.update(func(tx *store.Tx) (err error) {
+			r := store.KeyedRequest{ID: "key", OrganizationID: org, Fingerprint: []byte(fingerprint), ExpiresAt: tx.Now().Add(lifetime)}
+			found, ok, err = tx.ClaimKeyedRequest(r)
+			return err
+		})
+		return found, ok
+	}
+	t.Run("a key is claimed once", func(t *testing.T) {
+		_, ok := claim("one", time.Hour)
+		same(t, "the first claim", ok, true)
+		found, ok := claim("two", time.Hour)
+		same(t, "the second claim", ok, false)
+		same(t, "its fingerprint", string(found.Fingerprint), "one")
+	})
+	t.Run("a change is recorded in its own transaction", func(t *testing.T) {
+		ctx := store.WithKeyedRequest(t.Context(), "key")
+		err := w.s.Update(ctx, func(tx *store.Tx) error {
+			return tx.AppendEvent(store.Event{OrganizationID: org, Kind: "test", Data: []byte("{}")})
+		})
+		same(t, "the error", err, nil)
+		w.update(func(tx *store.Tx) error { return tx.ReleaseKeyedRequest("key") })
+		found, _ := claim("one", time.Hour)
+		same(t, "changed after a release", found.Changed, true)
+		w.update(func(tx *store.Tx) error { return tx.FinishKeyedRequest("key", 201, []byte("sealed")) })
+		found, _ = claim("one", time.Hour)
+		same(t, "the answer", string(found.Answer), "sealed")
+	})
+	t.Run("an expired key is free", func(t *testing.T) {
+		w.update(func(tx *store.Tx) error {
+			_, _, err := tx.ClaimKeyedRequest(store.KeyedRequest{ID: "old", OrganizationID: org, Fingerprint: []byte("x"), ExpiresAt: tx.Now()})
+			return err
+		})
+		w.update(func(tx *store.Tx) error { return tx.PruneKeyedRequests() })
+		w.view(func(tx *store.Tx) error {
+			_, ok, err := tx.KeyedRequest("old")
+			same(t, "an expired record", ok, false)
+			return err
+		})
+	})
+	t.Run("versions", func(t *testing.T) {
+		for _, kind := range store.VersionedKinds() {
+			w.view(func(tx *store.Tx) error {
+				v, err := tx.Version(org, kind, "none")
+				same(t, kind, v.Value, "")
+				return err
+			})
+		}
+		user := store.User{OrganizationID: org, Name: "eva", Role: "viewer", Password: "hash"}
+		var version store.Version
+		w.update(func(tx *store.Tx) (err error) {
+			if err := tx.PutUser(&user); err != nil {
+				return err
+			}
+			version, err = tx.Version(org, "users", user.ID)
+			return err
+		})
+		change := func(tx *store.Tx) error {
+			if err := tx.LockCatalog(org); err != nil {
+				return err
+			}
+			user.Role = "operator"
+			return tx.PutUser(&user)
+		}
+		ctx := store.WithPrecondition(t.Context(), version)
+		same(t, "the first change", w.s.Update(ctx, change), nil)
+		same(t, "a later change of the same request", w.s.Update(ctx, change), nil)
+		err := w.s.Update(store.WithPrecondition(t.Context(), version), change)
+		same(t, "a change with the version before", fault.Code(err), "precondition_failed")
+	})
+}
