@@ -9,7 +9,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"legwork/internal/catalog"
 	"legwork/internal/fault"
 )
 
@@ -48,20 +47,10 @@ func (s *Server) registerPatch(h huma.API, put *huma.Operation) {
 				"application/json": {Schema: change}}},
 		Responses: put.Responses,
 	}
-	if needs, ok := op.Metadata[needsKey].([]catalog.Permission); !ok || len(needs) == 0 {
-		op.Metadata = map[string]any{needsKey: []catalog.Permission{patchNeeds[of]}}
-	}
 	h.OpenAPI().AddOperation(op)
 	run := func(ctx huma.Context) { s.patch(ctx, fields) }
 	chain := huma.Middlewares{s.guardBody(*op), s.conditional(*op)}
 	h.Adapter().Handle(op, chain.Handler(run))
-}
-
-// patchNeeds are the permissions for records whose PUT does not name its own.
-var patchNeeds = map[string]catalog.Permission{
-	"stack": catalog.Declare, "namespace": catalog.Declare, "node": catalog.Declare,
-	"runner": catalog.Administer, "maintenance": catalog.Administer,
-	"cloud-identity": catalog.Administer,
 }
 
 // patch reads a record, merges the request into it and replaces the record. It starts
