@@ -301,7 +301,7 @@ func (c *command) argument(word string) {
 func isShell(program string) bool { return strings.HasSuffix(program, "sh") && program != "pwsh" }
 
 func (c *command) interpreter(word string) {
-	if base := path.Base(word); c.program == "" && slices.Contains(interpreters, base) {
+	if base := interpreterName(path.Base(word)); c.program == "" && slices.Contains(interpreters, base) {
 		c.program = base
 	}
 }

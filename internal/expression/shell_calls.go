@@ -272,28 +272,87 @@ func readsProgram(node syntax.Node, functions []string) (reads bool) {
 
 func callReads(call *syntax.CallExpr, functions []string) bool {
 	transparent := true // no command was named yet that is known to run no other
+	var chain commandChain
 	for i, word := range call.Args {
 		name := commandName(word)
 		rest := call.Args[i+1:]
 		switch {
 		case !transparent:
-			return false
+			return chain.unknown
 		case slices.Contains(functions, name) && name != "":
 			return true
 		case slices.Contains(listCommands, name):
 			return runsAny(name, rest)
 		case slices.Contains(readCommands, name):
 			return slices.ContainsFunc(rest, isCodeVariable)
-		case slices.Contains(inputCommands, name):
-			return fromInput(name, rest)
+		case slices.Contains(inputCommands, interpreterName(name)):
+			return fromInput(interpreterName(name), rest)
 		}
 		_, wraps := wrappers[name]
 		transparent = transparent && (wraps || i > 0 || name == "")
 		if i == 0 && !wraps && name != "" {
-			return false
+			return runsInterpreter(name, rest)
+		}
+		chain.add(word)
+	}
+	return chain.unknown
+}
+
+// commandChain follows wrappers, such as sudo, up to the command that they run.
+type commandChain struct {
+	wrapper  string
+	operands int    // arguments of the wrapper that still come before the command
+	previous string // the word before
+	named    bool   // the command is written out
+	unknown  bool   // an expansion may name the command
+}
+
+func (c *commandChain) add(word *syntax.Word) {
+	name, text := commandName(word), plainText(word)
+	w, wraps := wrappers[name]
+	valued := slices.Contains(wrappers[c.wrapper].valued, c.previous)
+	c.previous = text
+	switch {
+	case c.named, valued, strings.HasPrefix(text, "-"):
+	case wraps:
+		c.wrapper, c.operands, c.unknown = name, w.operands, false
+	case c.operands > 0:
+		c.operands--
+	case strings.Contains(literalPrefix(word), "="): // env NAME=value
+	case name == "":
+		c.unknown = true
+	default:
+		c.named, c.unknown = true, false
+	}
+}
+
+// runsInterpreter reports whether a command that is neither a wrapper nor an interpreter may start one, at any place
+// of its arguments, that runs what it reads: as in kubectl exec -i POD -- sh.
+func runsInterpreter(name string, args []*syntax.Word) bool {
+	if slices.Contains(dataCommands, name) {
+		return false
+	}
+	for i, word := range args {
+		base := interpreterName(commandName(word))
+		container := slices.Contains(containerCommands, name) && i > 0 && plainText(args[i-1]) == "--"
+		switch {
+		case slices.Contains(startedInterpreters, base) && fromInput(base, args[i+1:]):
+			return true
+		case container && base == "":
+			return true
 		}
 	}
 	return false
+}
+
+// interpreterName returns the name of an interpreter without the version that it may end with: python for python3.12.
+// Any other name stays as it is.
+func interpreterName(name string) string {
+	base := strings.TrimRight(name, "0123456789.-")
+	if !slices.Contains(inputCommands, name) && slices.Contains(inputCommands, base) && base != "" {
+		return base
+	}
+	return name
 }
 
 // isCodeVariable reports whether a word names a variable that must not get a value from outside.

@@ -105,17 +105,29 @@ func (c *syntaxCheck) allow(word *syntax.Word) {
 // collect finds what holds for the whole script: variables that are evaluated as numbers, and functions that run
 // what they read.
 func (c *syntaxCheck) collect(file *syntax.File) {
+	var declared []*syntax.FuncDecl
 	syntax.Walk(file, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.DeclClause:
 			c.collectNumbers(n)
 		case *syntax.FuncDecl:
-			if readsProgram(n.Body, nil) {
-				c.functions = append(c.functions, n.Name.Value)
-			}
+			declared = append(declared, n)
 		}
 		return true
 	})
+	c.collectFunctions(declared)
+}
+
+// collectFunctions records the functions that run what they read, also where they call another one that does.
+func (c *syntaxCheck) collectFunctions(declared []*syntax.FuncDecl) {
+	for known := -1; known < len(c.functions); {
+		known = len(c.functions)
+		for _, f := range declared {
+			if !slices.Contains(c.functions, f.Name.Value) && readsProgram(f.Body, c.functions) {
+				c.functions = append(c.functions, f.Name.Value)
+			}
+		}
+	}
 }
 
 // collectNumbers records the names that a declaration makes numbers, or references to other variables.
@@ -177,7 +189,7 @@ func (c *syntaxCheck) process(node syntax.Node) {
 func (c *syntaxCheck) statement(s *syntax.Stmt) {
 	program := readsProgram(s, c.functions)
 	for _, r := range s.Redirs {
-		if program {
+		if program && !isOutput(r) {
 			c.refuse(r, reasonInput)
 			if r.Hdoc != nil {
 				c.refuse(r.Hdoc, reasonInput)
@@ -186,6 +198,18 @@ func (c *syntaxCheck) statement(s *syntax.Stmt) {
 		c.allow(r.Word)
 		c.allow(r.Hdoc)
 	}
+}
+
+// isOutput reports whether a redirection only names the file that a command writes.
+func isOutput(r *syntax.Redirect) bool {
+	if r.N != nil && strings.TrimLeft(r.N.Value, "0") == "" {
+		return false
+	}
+	switch r.Op {
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrAll, syntax.AppAll:
+		return true
+	}
+	return false
 }
 
 func (c *syntaxCheck) assignment(a *syntax.Assign) {

@@ -37,7 +37,22 @@ var (
 		"sh", "bash", "rbash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh", "fish", "csh", "tcsh", "python",
 		"python2", "python3", "perl", "ruby", "node", "php", "pwsh", "lua", "tclsh", "su", "ssh", "at", "batch",
 		"crontab", "parallel", "ed", "ex", "vim", "dc", "m4", "gdb", "expect", "source", ".", "psql", "mysql",
-		"mariadb", "sqlite3", "sftp", "busybox",
+		"mariadb", "sqlite3", "sftp", "busybox", "nodejs", "pypy", "deno", "bun", "luajit", "irb", "groovy", "Rscript",
+	}
+	// startedInterpreters are those of inputCommands that other commands start where their arguments name them.
+	startedInterpreters = []string{
+		"sh", "bash", "rbash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh", "fish", "csh", "tcsh", "python", "python2",
+		"python3", "perl", "ruby", "node", "nodejs", "php", "pwsh", "lua", "luajit", "pypy", "su", "ssh", "psql", "mysql",
+		"mariadb", "sqlite3", "busybox",
+	}
+	// dataCommands are filters that start no program, whatever their arguments say.
+	dataCommands = []string{
+		"cat", "cut", "echo", "egrep", "fgrep", "grep", "head", "jq", "md5sum", "printf", "sha256sum", "sort", "tail", "tee",
+		"tr", "uniq", "wc", "yq", "base64", "gzip", "test", "[", "sed", "gsed", "awk", "gawk", "mawk", "nawk", "rm", "mkdir",
+	}
+	// containerCommands start the command that follows -- in a container or on another host.
+	containerCommands = []string{
+		"kubectl", "oc", "docker", "podman", "nerdctl", "crictl", "ctr", "lxc", "incus", "nomad", "machinectl", "gcloud",
 	}
 	// listCommands take the names of what they run from their input.
 	listCommands = []string{"xargs", "parallel"}
