@@ -38,9 +38,10 @@ import (
 
 // Launcher starts processes on this host.
 type Launcher struct {
-	host   launcher.Host
-	ladder []rung
-	around func(do func() error) error // of tests: does what changes something, or fails in its place; nil: does it
+	host     launcher.Host
+	services serviceManager
+	ladder   []rung
+	around   func(do func() error) error // of tests: does what changes something, or fails in its place; nil: does it
 }
 
 // rung is one step of ending a process: what it is sent, and how long it then has.
@@ -55,7 +56,7 @@ var gently = []rung{{wait: 5 * time.Second}, {wait: 45 * time.Second}, {wait: 10
 
 // New makes the launcher.
 func New(host launcher.Host) (launcher.Launcher, error) {
-	return &Launcher{host: host, ladder: gently}, nil
+	return &Launcher{host: host, services: thisHost(), ladder: gently}, nil
 }
 
 // folder is where everything of a task's Runner is.

@@ -5,6 +5,7 @@ package process
 import (
 	"os"
 	"os/exec"
+	"strconv"
 )
 
 // serviceManager is what decides whether a process gets a scope of its own.
@@ -25,9 +26,16 @@ func thisHost() serviceManager {
 // scope returns what begins the command line of a process so that it runs in a scope of its own: it is then no part of the service that
 // started it, whose limits and whose end would be the process's, too. systemd-run makes the scope and becomes the command, so that the
 // number of the process stays. Without the right to make scopes, KillMode=process in the unit of the service keeps it alive.
-func (m serviceManager) scope(unit string) []string {
+// Each start has a scope with its own name: commands of a process that died keep its scope alive, and systemd-run
+// refuses a name that is in use.
+func (m serviceManager) scope(unit string, resumes int) []string {
 	if !m.systemd || !m.service || !m.root || m.program == "" {
 		return nil
 	}
-	return []string{m.program, "--quiet", "--scope", "--collect", "--slice=system.slice", "--unit=legwork-" + unit, "--description=Legwork runner " + unit, "--"}
+	name := "legwork-" + unit
+	if resumes > 0 {
+		name += "-" + strconv.Itoa(resumes)
+	}
+	return []string{m.program, "--quiet", "--scope", "--collect", "--slice=system.slice", "--unit=" + name,
+		"--description=Legwork runner " + unit, "--"}
 }
