@@ -71,23 +71,36 @@ func lockerOf(path string) (process.Identity, error) {
 	if err != nil {
 		return process.Identity{}, nil
 	}
-	inode := ":" + strconv.FormatUint(info.Ino, 10)
-	for line := range strings.Lines(string(text)) { // 1: FLOCK  ADVISORY  WRITE 812 08:01:1234 0 EOF
-		fields := strings.Fields(line)
-		if len(fields) < 6 || fields[1] != "FLOCK" || !strings.HasSuffix(fields[5], inode) {
-			continue
-		}
-		pid, err := strconv.Atoi(fields[4])
-		if err != nil {
-			continue
-		}
-		found, err := process.Identify(pid)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		return found, err
+	pid := lockHolder(string(text), lockedFile(info))
+	if pid == 0 {
+		return process.Identity{}, nil
 	}
-	return process.Identity{}, nil
+	found, err := process.Identify(pid)
+	if errors.Is(err, fs.ErrNotExist) {
+		return process.Identity{}, nil
+	}
+	return found, err
+}
+
+// lockHolder returns the process that /proc/locks names as the holder of the lock of a file; 0 if there is none.
+func lockHolder(locks, file string) int {
+	for line := range strings.Lines(locks) { // 1: FLOCK  ADVISORY  WRITE 812 08:01:1234 0 EOF
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[1] != "FLOCK" || fields[5] != file {
+			continue
+		}
+		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
+			return pid
+		}
+	}
+	return 0
+}
+
+// lockedFile returns how /proc/locks names a file: by its device and its inode. Files of other devices have the same
+// inodes.
+func lockedFile(info unix.Stat_t) string {
+	device := uint64(info.Dev) //nolint:unconvert // int32 on Darwin
+	return fmt.Sprintf("%02x:%02x:%d", unix.Major(device), unix.Minor(device), info.Ino)
 }
 
 // dropStrays ends strays and deletes their folders, except folders with work of an open Job. It returns the other

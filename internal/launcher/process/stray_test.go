@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"legwork/internal/work"
 )
 
@@ -51,5 +53,28 @@ func TestRecordThatTellsNothing(t *testing.T) {
 				t.Fatalf("%v are left", left)
 			}
 		})
+	}
+}
+
+// TestLockHolder finds the process that holds a lock, and never that of a file with the same inode on another device.
+func TestLockHolder(t *testing.T) {
+	locks := "1: FLOCK  ADVISORY  WRITE 811 08:02:1234 0 EOF\n2: POSIX  ADVISORY  WRITE 812 08:01:1234 0 EOF\n" +
+		"2: -> FLOCK  ADVISORY  WRITE 813 08:01:1234 0 EOF\n3: FLOCK  ADVISORY  WRITE 814 08:01:1234 0 EOF\n"
+	for file, want := range map[string]int{"08:01:1234": 814, "08:02:1234": 811, "08:03:1234": 0, "1:1234": 0} {
+		if got := lockHolder(locks, file); got != want {
+			t.Errorf("holder of %s: got %d, want %d", file, got, want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), runnerLock)
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := lockerOf(path); err != nil || found.Pid != os.Getpid() {
+		t.Errorf("holder of a lock of this process: got %+v, %v, want %d", found, err, os.Getpid())
 	}
 }
