@@ -7,12 +7,25 @@ import (
 
 // instanceAway explains an interrupted job: why it waits, until when, what happens then, and what a person can do.
 func (j *Job) instanceAway() Wait {
+	if j.Restored {
+		return j.restoredWait()
+	}
 	return Wait{
 		Code: WaitInstanceAway,
 		Text: fmt.Sprintf("interrupted during %s: %s. Waiting until %s for %s to return and report; otherwise %s",
 			j.stepUnderWay(), j.InterruptedReason, stamp(j.RecoverUntil), j.boundTo(), j.afterRecovery()),
 		Hint: fmt.Sprintf("start the runner on its host again, in the same working directory; or give the attempt up now: "+
 			"legwork job cancel %d --mode kill", j.Number),
+	}
+}
+
+// restoredWait says what a job waits for that a restore interrupted. It has no deadline: the operator resumes the server.
+func (j *Job) restoredWait() Wait {
+	return Wait{
+		Code: WaitInstanceAway,
+		Text: "interrupted: " + j.InterruptedReason + ". Waiting for " + j.boundTo() +
+			" to return with it; otherwise the job fails when the server is resumed",
+		Hint: "start the runner on its host again, in the same working directory, before: legwork server resume",
 	}
 }
 

@@ -45,11 +45,7 @@ func restored(m *move) {
 		j.Notice, j.InterruptedReason = "", m.restoredReason()
 		j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
 		j.InterruptedAt = m.now
-		j.Wait = Wait{
-			Code: WaitInstanceAway,
-			Text: "interrupted: " + j.InterruptedReason + ". Waiting for " + j.boundTo() + " to return with it; otherwise the job fails when the server is resumed",
-			Hint: "start the runner on its host again, in the same working directory, before: legwork server resume",
-		}
+		j.Wait = j.instanceAway()
 	}
 }
 

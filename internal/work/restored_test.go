@@ -99,3 +99,19 @@ func TestRestoredRunbookJobOpensNoFurtherRound(t *testing.T) {
 		t.Errorf("got %s, %+v; want running without a further round", got.Status, got.Run)
 	}
 }
+
+// TestCancelKeepsWhatARestoredJobWaitsFor cancels a restored job, which has no deadline to name.
+func TestCancelKeepsWhatARestoredJobWaitsFor(t *testing.T) {
+	now := time.Unix(100, 0)
+	restored, _, err := Next(copied(Running, 1), Restored{Reason: "the database is a copy"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	canceled, _, err := Next(restored, CancelRequested{Mode: Graceful, By: "ann"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if canceled.Wait != restored.Wait {
+		t.Errorf("got %+v, want %+v", canceled.Wait, restored.Wait)
+	}
+}
