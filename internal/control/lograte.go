@@ -23,8 +23,7 @@ func (s *session) pace(size int) {
 	if s.pacer == nil {
 		return
 	}
-	reserved := s.pacer.ReserveN(time.Now(), min(size, s.pacer.Burst()))
-	if wait := reserved.Delay(); wait > 0 {
+	if wait := s.reserve(size); wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
@@ -32,4 +31,15 @@ func (s *session) pace(size int) {
 		case <-s.closing:
 		}
 	}
+}
+
+// reserve takes a number of bytes from the limiter and returns how long to wait for the last of them. The limiter
+// takes no more than its burst at once, so a larger batch is reserved in several parts.
+func (s *session) reserve(size int) (wait time.Duration) {
+	now := time.Now()
+	burst := s.pacer.Burst()
+	for ; size > 0; size -= burst {
+		wait = s.pacer.ReserveN(now, min(size, burst)).DelayFrom(now)
+	}
+	return wait
 }

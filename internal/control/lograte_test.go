@@ -56,3 +56,16 @@ func TestNoLogRate(t *testing.T) {
 	s := &session{pacer: newPacer(0), closing: make(chan struct{})}
 	s.pace(1 << 40)
 }
+
+// TestLogRateOfALargeBatch sends a batch that is larger than the burst. All of its bytes count.
+func TestLogRateOfALargeBatch(t *testing.T) {
+	const rate = 1 << 20
+	synctest.Test(t, func(t *testing.T) {
+		s := &session{pacer: newPacer(rate), closing: make(chan struct{})}
+		start := time.Now()
+		s.pace((logBurst + 5) * rate)
+		if took := time.Since(start).Round(time.Millisecond); took != 5*time.Second {
+			t.Errorf("five seconds' worth of bytes after the burst: got a wait of %v, want 5s", took)
+		}
+	})
+}
