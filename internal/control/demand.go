@@ -60,6 +60,21 @@ func (b *begins) waits(runnerID string) Waits {
 	return b.total[runnerID]
 }
 
+// runners returns the runners of which waits are known.
+func (b *begins) runners() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.total))
+}
+
+// forget removes what is known of a runner.
+func (b *begins) forget(runnerID string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.all, runnerID)
+	delete(b.total, runnerID)
+}
+
 // quantiles gives the middle and the slow end of the waits of a Runner's Jobs.
 func (b *begins) quantiles(runnerID string, now time.Time) (p50, p95 time.Duration) {
 	b.mu.Lock()
@@ -105,17 +120,25 @@ type RunnerFigures struct {
 	Outdated bool // there is a newer release
 }
 
-// RunnerFigures returns the figures of every runner of all organizations, for metrics.
+// RunnerFigures returns the figures of every runner of all organizations, for metrics. It forgets the waits of runners
+// that were deleted, on whichever server.
 func (c *Control) RunnerFigures(ctx context.Context) (all []RunnerFigures, err error) {
 	waiting := c.queue.WaitingFor()
+	deleted := map[string]bool{}
+	known := c.begins.runners() // before the list is read, so that a new runner is not forgotten
 	err = c.store.View(ctx, func(tx *store.Tx) error {
 		all = nil
 		runners, err := tx.AllRunners()
 		if err != nil {
 			return err
 		}
+		clear(deleted)
+		for _, id := range known {
+			deleted[id] = true
+		}
 		byOrganization := map[string][]catalog.Runner{}
 		for _, r := range runners {
+			delete(deleted, r.ID)
 			byOrganization[r.OrganizationID] = append(byOrganization[r.OrganizationID], r)
 		}
 		for _, org := range slices.Sorted(maps.Keys(byOrganization)) {
@@ -127,7 +150,13 @@ func (c *Control) RunnerFigures(ctx context.Context) (all []RunnerFigures, err e
 		}
 		return nil
 	})
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	for id := range deleted {
+		c.begins.forget(id)
+	}
+	return all, nil
 }
 
 // figuresOf returns the figures of all runners of an organization.

@@ -1,9 +1,12 @@
 package control
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
+	"legwork/internal/catalog"
 	"legwork/internal/work"
 )
 
@@ -28,4 +31,21 @@ func TestWaits(t *testing.T) {
 		note(now, time.Duration(i+2)*time.Second)
 	}
 	check(49*time.Second, 94*time.Second)
+}
+
+// TestWaitsOfDeletedRunnersAreForgotten reads the figures after a runner was deleted, as any server does.
+func TestWaitsOfDeletedRunnersAreForgotten(t *testing.T) {
+	s := newWorld(t).serve(Limits{})
+	ctx := context.Background()
+	kept := s.runner(s.owner(), catalog.RunnerSpec{Name: "kept"})
+	gone := s.runner(s.owner(), catalog.RunnerSpec{Name: "gone"})
+	for _, id := range []string{kept.ID, gone.ID} {
+		s.c.begins.note(id, time.Now(), &work.Job{})
+	}
+	s.must(s.c.DeleteRunner(ctx, s.owner(), "gone"))
+	_, err := s.c.RunnerFigures(ctx)
+	s.must(err)
+	if got := s.c.begins.runners(); !slices.Equal(got, []string{kept.ID}) {
+		t.Errorf("runners with waits: got %v, want only %s", got, kept.ID)
+	}
 }
