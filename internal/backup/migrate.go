@@ -2,8 +2,10 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"legwork/internal/blob"
 	"legwork/internal/fault"
@@ -13,42 +15,120 @@ import (
 // chunkRows is how many rows a migration stores in one transaction, at most.
 const chunkRows = 2000
 
-// Migrate copies a database that no Server uses into an empty one, with all ids, and compares both. A Migrate that was interrupted is
-// continued by the next one. told is called for each table that is complete. In the end the source is on hold.
-func Migrate(ctx context.Context, from, to string, told func(table string, rows int64)) error {
-	source, err := store.Open(ctx, from, slog.New(slog.DiscardHandler)) // with SQLite this locks out Servers
+// Reasons for the hold of a source, while it is copied and after that.
+const (
+	holdMigrating = "its data is being migrated to another database"
+	holdMigrated  = "its data was migrated to another database"
+)
+
+// undoTimeout limits the release of a source after its migration failed.
+const undoTimeout = 10 * time.Second
+
+// Migration describes where the data of a server is copied to.
+type Migration struct {
+	From, To string                          // databases
+	Told     func(table string, rows int64)  // is called for each table that is complete
+	Blobs    func(ctx context.Context) error // copies the blobs before the target becomes usable; nil: they stay
+}
+
+// Migrate copies a database that no server uses into an empty one, with all ids, and compares both. The next call continues a migration
+// that was interrupted. The source is on hold from the first row on, and stays so unless the migration fails.
+func Migrate(ctx context.Context, m Migration) (err error) {
+	source, err := store.Open(ctx, m.From, slog.New(slog.DiscardHandler)) // with SQLite this locks out servers
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	snapshot, err := store.OpenSnapshot(ctx, from)
+	if _, err := checkUnused(ctx, m.From); err != nil {
+		return err
+	}
+	held, err := holdSource(ctx, source)
+	if err != nil {
+		return err
+	}
+	if held {
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, releaseSource(ctx, source))
+			}
+		}()
+	}
+	snapshot, err := store.OpenSnapshot(ctx, m.From)
 	if err != nil {
 		return err
 	}
 	defer snapshot.Close()
-	if snapshot.Live > 0 {
-		return fault.New(fault.Conflict, "database_in_use", "%d running servers use the database", snapshot.Live).
-			WithHint("stop them; a server that was killed counts for 30 seconds more")
-	}
-	loader, err := store.OpenLoader(ctx, to, "migration of "+snapshot.Installation, snapshot.Schema)
+	loader, err := store.OpenLoader(ctx, m.To, "migration of "+snapshot.Installation, snapshot.Schema)
 	if err != nil {
-		return err
+		return targetHint(err, "name an empty database with --to")
 	}
 	defer loader.Close()
-	for _, t := range snapshot.Tables {
-		rows, err := copyTable(ctx, snapshot, loader, t)
-		if err != nil {
-			return err
-		}
-		told(t.Name, rows)
-	}
-	if err := compare(ctx, snapshot, loader); err != nil {
+	if err := m.copy(ctx, snapshot, loader); err != nil {
 		return err
 	}
-	if err := holdSource(ctx, source); err != nil {
+	if err := checkUnchanged(ctx, m.From, snapshot); err != nil {
+		return err
+	}
+	if held {
+		if err := changeHold(ctx, source, holdMigrated); err != nil {
+			return err
+		}
+	}
+	if err := loader.EndHold(ctx, holdMigrating); err != nil {
 		return err
 	}
 	return loader.Finish(ctx, "")
+}
+
+// copy copies and compares all tables, and then the blobs.
+func (m Migration) copy(ctx context.Context, s *store.Snapshot, l *store.Loader) error {
+	for _, t := range s.Tables {
+		rows, err := copyTable(ctx, s, l, t)
+		if err != nil {
+			return err
+		}
+		m.Told(t.Name, rows)
+	}
+	if err := compare(ctx, s, l); err != nil || m.Blobs == nil {
+		return err
+	}
+	return m.Blobs(ctx)
+}
+
+// checkUnused returns the newest event of a database. It refuses a database that running servers use.
+func checkUnused(ctx context.Context, database string) (position int64, err error) {
+	now, err := store.OpenSnapshot(ctx, database)
+	if err != nil {
+		return 0, err
+	}
+	defer now.Close()
+	if now.Live > 0 {
+		return 0, fault.New(fault.Conflict, "database_in_use", "%d running servers use the database", now.Live).
+			WithHint("stop them; a server that was killed counts for 30 seconds more")
+	}
+	return now.Position, nil
+}
+
+// checkUnchanged refuses a source that a server used while it was copied.
+func checkUnchanged(ctx context.Context, database string, copied *store.Snapshot) error {
+	position, err := checkUnused(ctx, database)
+	if err != nil {
+		return err
+	}
+	if position != copied.Position {
+		return fault.New(fault.Conflict, "database_changed", "a server changed the database while it was copied").
+			WithHint("stop all servers, empty the target database, and migrate again")
+	}
+	return nil
+}
+
+// targetHint replaces the hint of a target that has other data: it depends on the command.
+func targetHint(err error, hint string) error {
+	switch fault.Code(err) {
+	case "database_not_empty", "import_other":
+		return fault.Of(err).WithHint("%s", hint)
+	}
+	return err
 }
 
 // copyTable copies the rows of a table that the target does not have yet.
@@ -109,13 +189,45 @@ func compare(ctx context.Context, s *store.Snapshot, l *store.Loader) error {
 	return nil
 }
 
-func holdSource(ctx context.Context, source *store.Store) error {
-	return source.Update(ctx, func(tx *store.Tx) error {
+// holdSource puts a source on hold. It returns false when the source was on hold already for another reason than its migration.
+func holdSource(ctx context.Context, source *store.Store) (held bool, err error) {
+	err = source.Update(ctx, func(tx *store.Tx) error {
 		i, err := tx.InstallationForUpdate()
-		if err != nil || i.Hold != nil || i.ID == "" {
+		if err != nil || i.ID == "" {
 			return err
 		}
-		i.Hold = &store.Hold{Reason: "its data was migrated to another database", Since: tx.Now()}
+		if i.Hold != nil { // of an earlier call that was killed
+			held = i.Hold.Reason == holdMigrating
+			return nil
+		}
+		held = true
+		i.Hold = &store.Hold{Reason: holdMigrating, Since: tx.Now()}
+		return tx.PutInstallation(i)
+	})
+	return held, err
+}
+
+func changeHold(ctx context.Context, source *store.Store, reason string) error {
+	return source.Update(ctx, func(tx *store.Tx) error {
+		i, err := tx.InstallationForUpdate()
+		if err != nil || i.Hold == nil {
+			return err
+		}
+		i.Hold.Reason = reason
+		return tx.PutInstallation(i)
+	})
+}
+
+// releaseSource ends the hold of a source whose migration failed, unless a server has interrupted its jobs for that hold.
+func releaseSource(ctx context.Context, source *store.Store) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	return source.Update(ctx, func(tx *store.Tx) error {
+		i, err := tx.InstallationForUpdate()
+		if err != nil || i.Hold == nil || i.Hold.Applied {
+			return err
+		}
+		i.Hold = nil
 		return tx.PutInstallation(i)
 	})
 }

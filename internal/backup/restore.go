@@ -109,7 +109,7 @@ type loading struct {
 func (l *loading) open(h Header) (err error) {
 	l.tables = h.Tables
 	if l.loader, err = store.OpenLoader(l.ctx, l.to.Database, "backup "+h.ID, h.Schema); err != nil {
-		return err
+		return targetHint(err, "name an empty database; to replace what is there, add --replace")
 	}
 	for _, t := range h.Tables {
 		l.skip[t.Name], _ = l.loader.Loaded(t.Name)

@@ -216,16 +216,14 @@ func migrateDatabase(ctx context.Context, o cli.StartOptions, m cli.MigrateOptio
 		return err
 	}
 	defer unlock()
-	err = backup.Migrate(ctx, databaseOf(settings), m.To, func(table string, rows int64) {
+	migration := backup.Migration{From: databaseOf(settings), To: m.To, Told: func(table string, rows int64) {
 		fmt.Fprintf(out, "%-24s %d rows\n", table, rows)
-	})
-	if err != nil {
-		return err
-	}
+	}}
 	if m.BlobsTo != "" {
-		if err := copyBlobs(ctx, blobsOf(settings), m.BlobsTo, out); err != nil {
-			return err
-		}
+		migration.Blobs = func(ctx context.Context) error { return copyBlobs(ctx, blobsOf(settings), m.BlobsTo, out) }
+	}
+	if err := backup.Migrate(ctx, migration); err != nil {
+		return err
 	}
 	fmt.Fprintln(out, "All rows were compared. Set database to the new URL in the settings of the server, and start it.\n"+
 		"The old database is on hold, so that nothing is started from it by mistake.")

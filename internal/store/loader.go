@@ -108,7 +108,7 @@ func (l *Loader) makeSchema(ctx context.Context, kind goose.Dialect, schema int6
 
 func errNotEmpty() error {
 	return fault.New(fault.Conflict, "database_not_empty", "the target database is not empty").
-		WithHint("name an empty one; to replace what is there, add --replace")
+		WithHint("name an empty one")
 }
 
 // begin takes the database for this source, or continues.
@@ -148,7 +148,7 @@ func (l *Loader) readProgress(ctx context.Context) (map[string]progress, error) 
 		}
 		if source != l.source {
 			return nil, fault.New(fault.Conflict, "import_other", "the target database was filled in part from another source").
-				WithHint("name an empty database; to replace what is there, add --replace")
+				WithHint("name an empty database")
 		}
 		done[table] = p
 	}
@@ -247,6 +247,18 @@ func (l *Loader) Finish(ctx context.Context, hold string) error {
 		}
 		_, err = tx.exec("DELETE FROM import_progress")
 		return err
+	})
+}
+
+// EndHold removes the hold that was copied from the source, if that is its reason.
+func (l *Loader) EndHold(ctx context.Context, reason string) error {
+	return l.transaction(ctx, func(tx *Tx) error {
+		i, err := tx.Installation()
+		if err != nil || i.Hold == nil || i.Hold.Reason != reason {
+			return err
+		}
+		i.Hold = nil
+		return tx.PutInstallation(i)
 	})
 }
 

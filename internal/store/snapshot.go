@@ -24,6 +24,7 @@ type Snapshot struct {
 	Tables       []Table
 	Installation string // id
 	Live         int    // Servers that use the database now
+	Position     int64  // id of the newest event
 
 	db *sql.DB
 	tx *sql.Tx
@@ -88,6 +89,9 @@ func (s *Snapshot) open(ctx context.Context, kind goose.Dialect, d *dialect, que
 		return err
 	}
 	s.Installation = i.ID
+	if s.Position, err = q.Position(); err != nil {
+		return err
+	}
 	unfinished, _, err := find(q, value[int64], "SELECT count(*) FROM import_progress")
 	if err == nil && unfinished > 0 {
 		err = errUnfinished()
