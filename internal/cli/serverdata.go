@@ -77,7 +77,7 @@ func (a *app) restoreCommand() *cobra.Command {
 			"The restored server starts on hold: it starts, launches and removes nothing until legwork server resume.",
 	}
 	options := settingFlags(cmd, dataFlags)
-	cmd.Flags().BoolVar(&b.Replace, "replace", false, "replace what the database holds; a SQLite file is renamed, PostgreSQL tables are dropped")
+	cmd.Flags().BoolVar(&b.Replace, "replace", false, "replace what the database holds; a SQLite file is renamed, the PostgreSQL tables of Legwork are dropped")
 	cmd.Flags().StringVar(&b.PassphraseFile, "passphrase-file", "", "file that holds the passphrase of the keys in the backup")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := options()

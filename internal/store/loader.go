@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -274,7 +275,8 @@ func (l *Loader) Close() error {
 	return err
 }
 
-// Clear removes everything from a database, so that it can be filled anew. A file of SQLite is renamed instead: kept is its new name.
+// Clear removes the tables of this program from a PostgreSQL database, all or none, so that it can be filled again. It refuses a schema
+// with other tables. A file of SQLite is renamed instead: kept is its new name.
 func Clear(ctx context.Context, url string) (kept string, err error) {
 	if !isPostgres(url) {
 		return setAside(url)
@@ -284,21 +286,41 @@ func Clear(ctx context.Context, url string) (kept string, err error) {
 		return "", err
 	}
 	defer db.Close()
-	q := newTx(ctx, db, d, false)
-	if live, err := liveIfAny(ctx, db, q); err != nil || live > 0 {
-		return "", errors.Join(d.explain(err), inUse(live))
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return "", d.explain(err)
 	}
-	tables, err := schemaNames(ctx, db, queries.tables)
-	for _, name := range tables {
-		if err == nil {
-			_, err = db.ExecContext(ctx, `DROP TABLE IF EXISTS "`+strings.ReplaceAll(name, `"`, `""`)+`" CASCADE`)
-		}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if err := dropTables(ctx, tx, d, queries); err != nil {
+		return "", d.explain(err)
 	}
-	return "", d.explain(err)
+	return "", d.explain(tx.Commit())
+}
+
+func dropTables(ctx context.Context, tx *sql.Tx, d *dialect, queries schemaQueries) error {
+	live, err := liveIfAny(ctx, tx, newTx(ctx, tx, d, false))
+	if err != nil || live > 0 {
+		return errors.Join(err, inUse(live))
+	}
+	tables, err := schemaNames(ctx, tx, queries.tables)
+	if err != nil || len(tables) == 0 {
+		return err
+	}
+	known, err := knownTables()
+	if err != nil {
+		return err
+	}
+	unknown := slices.DeleteFunc(slices.Clone(tables), func(name string) bool { return slices.Contains(known, name) })
+	if len(unknown) > 0 {
+		return fault.New(fault.Conflict, "database_shared", "the database has tables that are not of this program: %s", strings.Join(unknown, ", ")).
+			WithHint("name a database that only legwork uses, or move these tables to another schema")
+	}
+	_, err = tx.ExecContext(ctx, `DROP TABLE "`+strings.Join(tables, `", "`)+`"`)
+	return err
 }
 
 // liveIfAny is liveServers for a database that may have no schema.
-func liveIfAny(ctx context.Context, db *sql.DB, q *Tx) (int, error) {
+func liveIfAny(ctx context.Context, db *sql.Tx, q *Tx) (int, error) {
 	var there bool
 	if err := db.QueryRowContext(ctx, "SELECT to_regclass('servers') IS NOT NULL").Scan(&there); err != nil || !there {
 		return 0, err

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -85,4 +86,25 @@ func migrationSteps(d *dialect) ([]*goose.Migration, error) {
 		steps = append(steps, goose.NewGoMigration(version, &goose.GoFunc{RunTx: run}, nil))
 	}
 	return steps, nil
+}
+
+var createTable = regexp.MustCompile(`(?mi)^\s*CREATE TABLE ([a-z_]+)`)
+
+// knownTables returns the names of all tables that the migrations have ever created, and of the table of their versions.
+func knownTables() ([]string, error) {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list the migrations: %w", err)
+	}
+	known := []string{"goose_db_version"}
+	for _, name := range files {
+		text, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the migration %s: %w", name, err)
+		}
+		for _, match := range createTable.FindAllSubmatch(text, -1) {
+			known = append(known, string(match[1]))
+		}
+	}
+	return known, nil
 }
