@@ -9,14 +9,12 @@ package access
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"legwork/internal/fault"
@@ -51,8 +49,6 @@ type Access struct {
 
 	throttle *throttle // of failed attempts to log in
 	refused  refusals
-
-	adminFile atomic.Pointer[[sha256.Size]byte] // hash of the token in the file of the admin token; nil: there is no file
 
 	people *people // who logs in with a password or a browser
 
@@ -90,7 +86,6 @@ func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logg
 	if err := a.firstStart(ctx); err != nil {
 		return nil, err
 	}
-	a.findAdminFile()
 	return a, nil
 }
 

@@ -1,8 +1,8 @@
 package access
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,23 +16,14 @@ import (
 	"legwork/internal/store"
 )
 
-// findAdminFile remembers which token the file of the admin token holds.
-func (a *Access) findAdminFile() {
-	text, err := os.ReadFile(filepath.Join(a.settings.Dir, adminTokenFile))
-	if err != nil {
-		return
-	}
-	hash := [sha256.Size]byte(Hash(strings.TrimSpace(string(text))))
-	a.adminFile.Store(&hash)
-}
-
-// dropAdminFile removes the file of the admin token when its token is used, so that other users of the host cannot read it.
+// dropAdminFile removes the file of the admin token when its token is used, so that other users of the host cannot read it. It reads the
+// file at each use: a command may have written it while the server runs.
 func (a *Access) dropAdminFile(used []byte) {
-	held := a.adminFile.Load()
-	if held == nil || string(held[:]) != string(used) || !a.adminFile.CompareAndSwap(held, nil) {
+	path := filepath.Join(a.settings.Dir, adminTokenFile)
+	text, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(Hash(strings.TrimSpace(string(text))), used) {
 		return
 	}
-	path := filepath.Join(a.settings.Dir, adminTokenFile)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		a.log.Warn("the file of the admin token cannot be removed: remove it by hand", "file", path, "error", err)
 		return

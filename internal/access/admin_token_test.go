@@ -43,12 +43,15 @@ func TestAdminTokenFileIsRemovedAtFirstUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = open(t, st, dir)
+	a.Forget() // the reset happens while the server runs
 	if _, err := a.Authenticate(t.Context(), token); err == nil {
 		t.Error("the old admin token is taken after a reset")
 	}
 	actor, err := a.Authenticate(t.Context(), strings.TrimSpace(string(text)))
 	if err != nil || actor.Role != catalog.RoleOwner {
 		t.Errorf("the new admin token: got %+v, %v", actor, err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the new token was used: got %v, want no file", err)
 	}
 }

@@ -105,7 +105,9 @@ func (a *Access) ofToken(ctx context.Context, token string, hash []byte) (actor 
 		return actor, until, expiredToken()
 	}
 	a.touch(credential.ID)
-	a.dropAdminFile(hash)
+	if principal.ClientID == adminName {
+		a.dropAdminFile(hash)
+	}
 	return actorOf(principal, credential), credential.ExpiresAt, nil
 }
 
