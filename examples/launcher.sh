@@ -17,18 +17,22 @@ fail() {
   exit 1
 }
 
-# alive NAME: whether the process of a unit runs. A process that only has the same number does not count.
-alive() {
-  local pid
-  pid=$(cat "$home/$1/pid" 2>/dev/null) || return 1
-  grep -qszxF "LEGWORK_RUNNER__INSTANCE=$1" "/proc/$pid/environ" && ! grep -qs '^State:.*[ZX]' "/proc/$pid/status"
+# started PID: when a process started, in clock ticks since boot. Together with its number it is unique. A runner hides its environment and its
+# memory, and everyone may read this.
+started() {
+  local stat
+  read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
+  stat=${stat##*) } # the name before may contain spaces
+  # shellcheck disable=SC2086
+  set -- $stat
+  [[ $1 != [ZX] ]] && echo "${20}"
 }
 
-# ended NAME: whether the process of a unit was there and is no more. One that has its number, and not yet the environment of a Runner, is on
-# its way.
-ended() {
-  local pid
-  pid=$(cat "$home/$1/pid" 2>/dev/null) && { [ ! -e "/proc/$pid" ] || grep -qs '^State:.*[ZX]' "/proc/$pid/status"; }
+# alive NAME: whether the process of a unit runs. A process that only has the same number does not count.
+alive() {
+  local pid at now
+  read -r pid at 2>/dev/null <"$home/$1/pid" || return 1
+  now=$(started "$pid") && [ "$now" = "$at" ]
 }
 
 # working NAME: whether a command that the process of a unit had started still runs. The supervisor does not count.
@@ -54,13 +58,15 @@ clean() {
 start() {
   mkdir -p "$home/$1/work"
   chmod 700 "$home/$1"
+  local before
+  before=$(cat "$home/$1/pid" 2>/dev/null || true) # of a process that ended
   jq -r --arg name "$1" --arg work "$home/$1/work" '.units[] | select(.name == $name) | .environment + {LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY: $work}
     | to_entries[] | "export \(.key)=\(.value | @sh)"' <<<"$told" >"$home/$1/environment"
   # shellcheck disable=SC2016
-  setsid --fork bash -c 'set -eu; cd "$1/work"; . "$1/environment"; rm "$1/environment"; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; exec ${LAUNCHER_PROGRAM:-legwork runner start}' \
+  setsid --fork bash -c 'set -eu; cd "$1/work"; . "$1/environment"; rm "$1/environment"; read -r stat </proc/$$/stat; set -- "$1" ${stat##*) }; echo "$$ ${21}" >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; exec ${LAUNCHER_PROGRAM:-legwork runner start}' \
     launcher "$home/$1" </dev/null >>"$home/$1/log" 2>&1
   for _ in $(seq 100); do
-    if alive "$1" || ended "$1"; then return; fi
+    if [ "$(cat "$home/$1/pid" 2>/dev/null || true)" != "$before" ]; then return; fi
     sleep 0.1
   done
   fail launcher_failed true "the process of $1 did not start"
@@ -71,7 +77,7 @@ end_process() {
   local signal
   for signal in TERM TERM TERM KILL; do
     alive "$1" || return 0
-    kill -s "$signal" "$(cat "$home/$1/pid")" 2>/dev/null || true
+    kill -s "$signal" "$(cut -d ' ' -f 1 "$home/$1/pid")" 2>/dev/null || true
     for _ in $(seq 100); do
       alive "$1" || return 0
       sleep 0.1
@@ -89,7 +95,7 @@ report() {
       state=stopped
       note=$(tail -n 3 "$home/$name/log" 2>/dev/null | cut -c -300 | paste -sd ' ' - || true) # why a process ended is best told at its end
     fi
-    jq -n --arg name "$name" --arg id "pid $(cat "$home/$name/pid" 2>/dev/null || true)" --arg state "$state" --arg note "$note" \
+    jq -n --arg name "$name" --arg id "pid $(cut -d ' ' -f 1 "$home/$name/pid" 2>/dev/null || true)" --arg state "$state" --arg note "$note" \
       '{name: $name, id: $id, state: $state, note: $note}'
   done | jq -s '{units: .}'
 }
