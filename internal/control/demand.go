@@ -121,7 +121,7 @@ type RunnerFigures struct {
 }
 
 // RunnerFigures returns the figures of every runner of all organizations, for metrics. It forgets the waits of runners
-// that were deleted, on whichever server.
+// that were deleted, here or on another server.
 func (c *Control) RunnerFigures(ctx context.Context) (all []RunnerFigures, err error) {
 	waiting := c.queue.WaitingFor()
 	deleted := map[string]bool{}

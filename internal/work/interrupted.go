@@ -19,7 +19,8 @@ func (j *Job) instanceAway() Wait {
 	}
 }
 
-// restoredWait says what a job waits for that a restore interrupted. It has no deadline: the operator resumes the server.
+// restoredWait returns the wait of a job that a restore interrupted. It has no deadline: the operator resumes the
+// server.
 func (j *Job) restoredWait() Wait {
 	return Wait{
 		Code: WaitInstanceAway,
