@@ -191,11 +191,12 @@ func (h *Hosting) Wanted(runnerID string) (desired, starting int) {
 }
 
 // AtRest reports whether no Instance of a hosted Runner is wanted and none starts, as the last look saw it, and
-// nothing went wrong.
+// nothing went wrong. It is false until a look has seen the Runner.
 func (h *Hosting) AtRest(runnerID string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.demand[runnerID] == scaleView{} && h.notes[runnerID].text == ""
+	demand, seen := h.demand[runnerID]
+	return seen && demand == scaleView{} && h.notes[runnerID].text == ""
 }
 
 // Run looks after the hosted Runners until ctx ends.

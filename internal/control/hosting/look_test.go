@@ -228,3 +228,14 @@ func TestNothingIsLaunchedOrRemovedOnHold(t *testing.T) {
 		t.Errorf("after the hold: got %d jobs, want 1", len(y.queued))
 	}
 }
+
+func TestAtRestWantsALook(t *testing.T) {
+	h := New(nil, nil, slog.New(slog.DiscardHandler), Settings{})
+	if h.AtRest("runner-1") {
+		t.Error("a runner that no look has seen: got at rest, want not")
+	}
+	h.demand["runner-1"] = scaleView{}
+	if !h.AtRest("runner-1") {
+		t.Error("a runner that needs no instance: got not at rest, want at rest")
+	}
+}
