@@ -59,6 +59,9 @@ func Create(ctx context.Context, s Source, out io.Writer) (Header, Manifest, err
 			return header, w.manifest, err
 		}
 	}
+	if err := snapshot.Close(); err != nil { // the blobs take long, and an open snapshot holds back the database
+		return header, w.manifest, err
+	}
 	if err := w.addBlobs(ctx, s.Blobs); err != nil {
 		return header, w.manifest, err
 	}
