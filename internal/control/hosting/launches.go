@@ -512,6 +512,7 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 		}
 	}
 	if failed != "" { // that its Job fails then counts no more
+		h.failed.Add(1) // counts again in the rare case that the database repeats the transaction
 		state.Failures++
 		state.FailedAt, state.Failure = tx.Now(), failed
 		if err := tx.PutHosting(j.OrganizationID, s.Task.RunnerID, state); err != nil {
