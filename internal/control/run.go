@@ -261,6 +261,9 @@ func (c *Control) compileRun(tx *store.Tx, of subject, r RunRequest, values runb
 		return nil, err
 	}
 	plan, err := runbook.Compile(in)
+	if in.Partial && fault.Code(err) == "no_nodes" {
+		err = unknownNodes(of.spec.Stack, r.NodeNames)
+	}
 	if err == nil {
 		err = allChosen(of.spec.Stack, plan, r.NodeNames)
 	}
@@ -312,8 +315,12 @@ func allChosen(stack string, plan *runbook.Plan, names []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	return unknownNodes(stack, slices.Sorted(maps.Keys(missing)))
+}
+
+func unknownNodes(stack string, names []string) error {
 	return fault.New(fault.Invalid, "nodes_unknown", "these are no nodes of stack %s that the filter matches: %s", stack,
-		someNames(slices.Sorted(maps.Keys(missing)))).
+		someNames(names)).
 		WithHint("see: legwork node list --stack %s", stack)
 }
 
