@@ -54,8 +54,12 @@ func TestJobsThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			declare(s, name, c.body)
 			j := s.Ends(s.Submit(c.action, "s/n/"+name), work.Failed)
-			if j.Failure == nil || j.Failure.Message == "" || (c.code != "" && j.Failure.Code != c.code) || (c.hint && j.Failure.Hint == "") {
+			if j.Failure == nil || j.Failure.Message == "" || (c.code != "" && j.Failure.Code != c.code) {
 				t.Fatalf("failure %+v, want code %q", j.Failure, c.code)
+			}
+			quoted := j.Failure.Excerpt != nil && len(j.Failure.Excerpt.Lines) > 0
+			if c.hint && j.Failure.Hint == "" && !quoted {
+				t.Fatalf("failure %+v has neither a hint nor lines of the log", j.Failure)
 			}
 			for _, st := range j.Steps {
 				if (st.Status == work.StepFailed) != (st.Kind == c.step) {
