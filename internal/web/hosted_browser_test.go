@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"legwork/internal/api"
@@ -74,11 +75,23 @@ func TestBrowserHostedRunners(t *testing.T) {
 	b.until(`(` + row("ops-1") + `).includes("updating")`)
 	ops.Leave()
 	launches(w, "1.5.0", release.Minor)
+	var launched atomic.Pointer[[]work.UnitReport] // what a cleanup finds
 	w.Connect(ops.Created, func(s *apitest.StepRun) work.StepResult {
-		if s.Kind == work.StepLaunch {
+		var result work.StepResult
+		switch s.Kind {
+		case work.StepLaunch:
+			var running []work.UnitReport
+			for _, u := range s.Spec.Task.Units {
+				running = append(running, work.UnitReport{Name: u.Name, ID: "pid 7", State: work.UnitRunning})
+			}
+			launched.Store(&running)
 			units <- s.Spec.Task
+		case work.StepTidy:
+			if running := launched.Load(); running != nil {
+				result.Units = *running
+			}
 		}
-		return work.StepResult{}
+		return result
 	})
 	b.until(`document.querySelector("#runner-updates").innerText.includes("1 Runner is outdated. It cannot be updated from here.") && !document.querySelector("#runner-updates .primary") && (` + row("ops-1") + `).includes("1.5.0")`)
 

@@ -23,7 +23,7 @@ var nodeMoods = map[work.NodeStatus]mood{
 	work.NodeSucceeded:  {"Succeeded", "check", "good"},
 	work.NodeFailed:     {"Failed", "cross", "bad"},
 	work.NodeRecovered:  {"Recovered", "again", "warn"},
-	work.NodeIgnored:    {"Failed, ignored", "warn", "warn"},
+	work.NodeIgnored:    {"Failed, ignored", "half", "warn"},
 	work.NodeSkipped:    {"Skipped", "minus", "calm"},
 	work.NodeNotRun:     {"Not run", "ring", "calm"},
 	work.NodeCanceled:   {"Canceled", "slash", "calm"},
