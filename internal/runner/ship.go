@@ -195,6 +195,7 @@ func (s *shipper) watching() bool {
 // whether all is done.
 func (s *shipper) turn() (wait time.Duration, over bool) {
 	for {
+		s.startOver() // before the state is read: a request after that has the goroutine run once more
 		now := s.r.shipState(s.st)
 		if now.stored {
 			s.r.shipped(s.st)
@@ -256,14 +257,18 @@ func (s *shipper) join(l *link) {
 	s.reader = process.ReadSpool(s.st.path+".spool", from)
 }
 
-// settleAcks takes acked batches out of the window, and notes what is asked for again.
-func (s *shipper) settleAcks() {
+// startOver forgets that the result was sent if the server asked for it again.
+func (s *shipper) startOver() {
 	s.mu.Lock()
-	acked := s.acked
+	defer s.mu.Unlock()
 	if s.again {
 		s.again, s.told = false, false
 	}
-	s.mu.Unlock()
+}
+
+// settleAcks takes acked batches out of the window.
+func (s *shipper) settleAcks() {
+	acked := s.ackedSeq()
 	for len(s.inflight) > 0 && s.inflight[0].next <= acked {
 		s.unacked -= s.inflight[0].bytes
 		s.inflight = s.inflight[1:]
