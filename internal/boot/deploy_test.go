@@ -298,6 +298,41 @@ func TestUnitOfSeveralServers(t *testing.T) {
 	}
 }
 
+// TestUnitLoadsClientSecret reads the client secret as the unit and the documentation say.
+func TestUnitLoadsClientSecret(t *testing.T) {
+	const name = "legwork-client-secret"
+	unit, err := os.ReadFile(filepath.Join(deploy, "systemd", "legwork-runner.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A name without a path is optional: systemd refuses to start a unit only when an absolute path is missing.
+	if !strings.Contains(string(unit), "\nLoadCredential="+name+"\n") {
+		t.Errorf("the unit does not load %s", name)
+	}
+	reference := "${file:/run/credentials/legwork-runner.service/" + name + "}"
+	guide, err := os.ReadFile(filepath.Join(deploy, "..", "docs", "OPERATIONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, text := range map[string]string{"unit": string(unit), "OPERATIONS.md": string(guide)} {
+		if !strings.Contains(text, reference) {
+			t.Errorf("%s: got no %s, want it", where, reference)
+		}
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, name), []byte("s3cret-of-the-runner\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	there := strings.Replace(reference, "/run/credentials/legwork-runner.service", folder, 1)
+	settings, err := LoadRunnerSettings(Layers{Environ: complete("LEGWORK_RUNNER__CREDENTIALS__CLIENTSECRET=" + there)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := settings.Runner.Credentials.ClientSecret.Reveal(); got != "s3cret-of-the-runner" {
+		t.Errorf("client secret: got %q, want the one of the file", got)
+	}
+}
+
 // verifyUnit has systemd itself read a unit, where it is there.
 func verifyUnit(t *testing.T, name, text string) {
 	t.Helper()

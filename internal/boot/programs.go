@@ -71,6 +71,10 @@ func private(task func(context.Context, string) int) func(context.Context, strin
 			fmt.Fprintln(os.Stderr, err)
 			return 2
 		}
+		if err := process.TakeHandedOver(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
 		return task(ctx, file)
 	}
 }

@@ -35,7 +35,10 @@ type Workspace struct {
 type Command struct {
 	Argv []string
 	Env  []string // the whole environment; Workspace.Env plus what the engine adds
-	OK   []int    // exit codes that mean success; nil means 0 alone
+	// HandOver says that the program is part of Legwork. It reads the part of Env that is not the environment of the
+	// runner from a socket, so that the kernel does not show it to other processes of the same user.
+	HandOver bool
+	OK       []int // exit codes that mean success; nil means only 0
 	// Exclusive is the absolute path of a lock file ("" for none). The caller holds an exclusive flock on
 	// it, host-wide, while the command runs: such as for a cache that two commands must not write at once.
 	// Its folder exists.

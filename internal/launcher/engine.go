@@ -107,7 +107,8 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 	if err := writeJSON(file, a); err != nil {
 		return engine.Command{}, false, fmt.Errorf("write down a task: %w", err)
 	}
-	return engine.Command{Argv: []string{e.host.Program, "runner", "launch", file}, Env: engine.MergeEnv(w.Env, env)}, true, nil
+	argv := []string{e.host.Program, "runner", "launch", file}
+	return engine.Command{Argv: argv, Env: engine.MergeEnv(w.Env, env), HandOver: true}, true, nil
 }
 
 func resultPath(w engine.Workspace, step work.StepKind) string {

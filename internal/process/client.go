@@ -132,11 +132,16 @@ func (c *Client) call(ctx context.Context, op string, body, into any) error {
 		if err != nil {
 			return err
 		}
-		if spec, ok := body.(Spec); ok && spec.Framed && conn.peer.Max < protocolFramed {
+		spec, isStart := body.(Spec)
+		if isStart && spec.Framed && conn.peer.Max < protocolFramed {
 			return fault.New(fault.Unavailable, codeTooOld, "the keeper of this Runner is of version %s, which cannot keep such a command", conn.peer.Version).
 				WithHint("it leaves when the commands that it keeps are over; then a new one is started")
 		}
-		err = conn.call(ctx, op, body, into)
+		request := body
+		if isStart && conn.peer.Max < protocolHandOver {
+			request = spec.withoutHandOver()
+		}
+		err = conn.call(ctx, op, request, into)
 		switch {
 		case errors.Is(err, errLost) && try >= maxTries:
 			return fault.New(fault.Unavailable, "keeper_lost", "the keeper of this Runner ended %d times in a row", try).

@@ -32,7 +32,7 @@ const (
 // command is one command under the keeper.
 type command struct {
 	keeper *keeper
-	spec   Spec // Env and Secrets are forgotten once it was started
+	spec   Spec // Env, HandOver and Secrets are forgotten once it was started
 
 	begun   chan struct{} // closed when begin is over
 	failure error         // why it was not started; set before begun
@@ -165,8 +165,8 @@ func (c *command) launch() error {
 		Env:         append(c.spec.Env, CommandVar+"="+c.spec.ID),
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
-	err = startPatiently(c.cmd)
-	c.spec.Env, c.spec.Secrets, c.cmd.Env = nil, nil, nil
+	err = c.start()
+	c.spec.Env, c.spec.HandOver, c.spec.Secrets = nil, nil, nil
 	if err != nil {
 		c.closePipes(ends)
 		return startError(c.spec, err)
@@ -177,6 +177,18 @@ func (c *command) launch() error {
 	c.pumping.Add(len(c.pumps))
 	c.identify()
 	return nil
+}
+
+// start starts the process and hands over what its environment must not show.
+func (c *command) start() error {
+	started, err := handOver(c.cmd, c.spec.HandOver)
+	if err != nil {
+		return err
+	}
+	err = startPatiently(c.cmd)
+	c.cmd.Env, c.cmd.ExtraFiles = nil, nil
+	started()
+	return err
 }
 
 // output makes what the command prints on a stream into records.

@@ -18,11 +18,13 @@ import (
 //
 //	1  hello, start, stop, list, wait, retire; event "spools"
 //	2  start: Spec.Framed
+//	3  start: Spec.HandOver
 const (
 	protocolMin = 1
-	protocolMax = 2
+	protocolMax = 3
 
-	protocolFramed = 2 // since which a keeper knows Spec.Framed
+	protocolFramed   = 2 // since which a keeper knows Spec.Framed
+	protocolHandOver = 3 // since which a keeper knows Spec.HandOver
 )
 
 // The operations and the one event.

@@ -27,6 +27,8 @@ const (
 	idleVar    = "PROCESS_TEST_IDLE"    // its idle grace
 	runnerVar  = "PROCESS_TEST_RUNNER"  // the folder of the keeper it connects to; it starts the script of scriptVar
 	scriptVar  = "PROCESS_TEST_SCRIPT"
+
+	handOverTestVar = "PROCESS_TEST_HAND_OVER" // the folder of a program that takes over secrets
 )
 
 func TestMain(m *testing.M) {
@@ -45,6 +47,9 @@ func TestMain(m *testing.M) {
 	}
 	if dir := os.Getenv(runnerVar); dir != "" {
 		runnerToBeKilled(dir, os.Getenv(scriptVar))
+	}
+	if dir := os.Getenv(handOverTestVar); dir != "" {
+		handedOverProgram(dir)
 	}
 	leaktest.Main(m)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ func (l Ladder) orDefault() Ladder {
 	return l
 }
 
-// Spec says what the keeper shall start. Env and Secrets travel over the socket only; no file and
+// Spec describes a command to start. Env, HandOver and Secrets travel only over the socket; no file and
 // no log holds them, and printing a Spec does not show them.
 type Spec struct {
 	// ID names the command for ever: "job/attempt/step/command". At most 400 bytes, printable.
@@ -50,6 +51,9 @@ type Spec struct {
 	Argv []string `cbor:"argv"`
 	// Env is the whole environment, "K=V"; the last of two with the same name counts.
 	Env []string `cbor:"env,omitempty"`
+	// HandOver is the part of the environment, "K=V", that the kernel must not show to others. The program is part
+	// of Legwork and reads it with TakeHandedOver. A keeper of an earlier version gets it as part of Env.
+	HandOver []string `cbor:"hand_over,omitempty"`
 	// Dir is where the command starts. All four paths are absolute, and their folders exist.
 	Dir string `cbor:"dir"`
 	// Spool is where what it prints goes; StartFile and ExitFile are where the keeper writes its records.
@@ -79,6 +83,12 @@ func (s Spec) GoString() string { return s.String() }
 // LogValue is String for slog.
 func (s Spec) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
+// withoutHandOver returns the Spec for a keeper that does not know HandOver.
+func (s Spec) withoutHandOver() Spec {
+	s.Env, s.HandOver = slices.Concat(s.Env, s.HandOver), nil
+	return s
+}
+
 // check returns a fault.Invalid that names every problem of the Spec, or nil.
 func (s Spec) check() error {
 	var problems []fault.Problem
@@ -99,7 +109,7 @@ func (s Spec) check() error {
 	if len(s.Secrets) > maxSecrets {
 		wrong("secrets", fmt.Sprintf("must be at most %d", maxSecrets))
 	}
-	for _, text := range append(append([]string(nil), s.Argv...), s.Env...) {
+	for _, text := range slices.Concat(s.Argv, s.Env, s.HandOver) {
 		if strings.IndexByte(text, 0) >= 0 {
 			wrong("argv", "must not contain a zero byte, neither must the environment")
 			break

@@ -227,6 +227,9 @@ func (r *Runner) command(ctx context.Context, st *step, name string, c engine.Co
 		StartFile: st.path + "." + name + ".start", ExitFile: st.path + "." + name + ".exit",
 		Secrets: w.Secrets, StallTimeout: w.Spec.Stall, Grace: r.cfg.Grace, ReserveBytes: r.cfg.MinFree / outputReserve,
 	}
+	if c.HandOver {
+		spec.Env, spec.HandOver = r.splitEnvironment(c.Env)
+	}
 	if w.Spec.StepTimeout > 0 {
 		spec.Timeout = max(time.Until(st.started.Add(w.Spec.StepTimeout)), time.Millisecond)
 	}
@@ -244,6 +247,19 @@ func (r *Runner) command(ctx context.Context, st *step, name string, c engine.Co
 			return engine.Exit{}, err
 		}
 	}
+}
+
+// splitEnvironment separates the entries that the runner itself has in its environment, which may be shown, from all
+// others.
+func (r *Runner) splitEnvironment(env []string) (shown, hidden []string) {
+	for _, entry := range env {
+		if slices.Contains(r.environ, entry) {
+			shown = append(shown, entry)
+		} else {
+			hidden = append(hidden, entry)
+		}
+	}
+	return shown, hidden
 }
 
 func commandID(st *step, name string) string {

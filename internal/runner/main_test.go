@@ -32,6 +32,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if err := process.TakeHandedOver(); err != nil {
+		panic(err)
+	}
 	if len(os.Args) == 4 && os.Args[1] == "runner" && os.Args[2] == "round" {
 		os.Exit(RunRound(context.Background(), os.Args[3], os.Environ(), os.Stdout))
 	}

@@ -196,10 +196,12 @@ func (r *Runner) executor(ctx context.Context, st *step, spec *work.Spec, env, s
 	if grace.Terminate <= 0 {
 		grace.Terminate = process.DefaultTerminate
 	}
+	shown, hidden := r.splitEnvironment(env)
 	for n := 0; ; n++ {
 		name := roundCommand + strconv.Itoa(n)
 		command := process.Spec{
-			ID: commandID(st, name), Argv: append(r.confined(st, spec), append(slices.Clip(r.cfg.Round), st.roundFile())...), Env: env, Dir: st.job.dir, Spool: st.path + ".spool",
+			ID: commandID(st, name), Argv: append(r.confined(st, spec), append(slices.Clip(r.cfg.Round), st.roundFile())...),
+			Env: shown, HandOver: hidden, Dir: st.job.dir, Spool: st.path + ".spool",
 			StartFile: st.path + "." + name + ".start", ExitFile: st.path + "." + name + ".exit",
 			Secrets: secrets, Framed: true, StallTimeout: spec.Stall, ReserveBytes: r.cfg.MinFree / outputReserve,
 			Grace: process.Ladder{Interrupt: grace.Interrupt + grace.Terminate + roundGrace, Terminate: roundGrace},

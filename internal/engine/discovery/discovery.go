@@ -75,7 +75,7 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return engine.Command{}, false, fmt.Errorf("write down the node source: %w", err)
 	}
-	return engine.Command{Argv: []string{e.self, "runner", "discover", file}, Env: w.Env}, true, nil
+	return engine.Command{Argv: []string{e.self, "runner", "discover", file}, Env: w.Env, HandOver: true}, true, nil
 }
 
 // Result reads the Nodes that the process found.
