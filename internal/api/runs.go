@@ -53,7 +53,7 @@ type Run struct {
 // RunItem is a step of a Run. Those of a referenced Runbook are named after the reference: deploy/restart.
 type RunItem struct {
 	Name   string                  `json:"name"`
-	Kind   string                  `json:"kind" enum:"command,script,ansible,wait,module,approval"`
+	Kind   string                  `json:"kind" enum:"command,script,ansible,wait,copy,module,approval"`
 	Each   string                  `json:"each,omitempty" enum:"node,runner" doc:"Missing: the Server does it once."`
 	Counts map[work.NodeStatus]int `json:"counts" nullable:"false" doc:"Nodes, or Runners, by status."`
 }

@@ -175,6 +175,7 @@ type RunbookStep struct {
 	Runbook    *RunbookRef   `json:"runbook,omitempty"`
 	Approval   *ApprovalStep `json:"approval,omitempty"`
 	Wait       *WaitStep     `json:"wait,omitempty"`
+	Copy       *CopyStep     `json:"copy,omitempty"`
 	When       string        `json:"when,omitempty"` // CEL over option, node and step
 	Timeout    Duration      `json:"timeout,omitempty"`
 	Retries    int           `json:"retries,omitempty"`     // further tries after a failure, at most 100
@@ -203,6 +204,18 @@ type StepScript struct {
 	File        string   `json:"file,omitempty"`        // or a file of the Runbook's Source
 	Interpreter []string `json:"interpreter,omitempty"` // argument vector before the script's path; default that of its first line, else bash
 	Args        []string `json:"args,omitempty"`        // may hold ${option.x} and the like
+}
+
+// CopyStep writes a file or a folder to where the step is done.
+type CopyStep struct {
+	Src      string  `json:"src,omitempty"`     // a file or folder of the Source
+	Content  *string `json:"content,omitempty"` // or the text of the file
+	Dest     string  `json:"dest"`
+	Mode     string  `json:"mode,omitempty"` // of files, in octal
+	Owner    string  `json:"owner,omitempty"`
+	Group    string  `json:"group,omitempty"`
+	Template bool    `json:"template,omitempty"` // templates of the Runbook are filled in
+	Check    bool    `json:"check,omitempty"`    // report what would change, and change nothing
 }
 
 // AnsibleStep runs a playbook over the Nodes of a Runner.

@@ -20,9 +20,10 @@ const (
 )
 
 // stepActions are the keys of which a step has exactly one.
-var stepActions = []string{"command", "script", "ansible", "module", "runbook", "approval", "wait"}
+var stepActions = []string{"command", "script", "ansible", "module", "runbook", "approval", "wait", "copy"}
 
-// Action names what a step does, by its key: command, script, ansible, module, runbook, approval or wait. It is "" where there is
+// Action names what a step does, by its key: command, script, ansible, module, runbook, approval, wait or
+// copy. It is "" where there is
 // none, and the first of several.
 func (s RunbookStep) Action() string {
 	for _, action := range stepActions {
@@ -47,6 +48,8 @@ func (s RunbookStep) has(action string) bool {
 		return s.Runbook != nil
 	case "approval":
 		return s.Approval != nil
+	case "copy":
+		return s.Copy != nil
 	}
 	return s.Wait != nil
 }
@@ -163,6 +166,8 @@ func (c *checker) action(at string, r RunbookSpec, s RunbookStep) {
 		c.between(at+"approval.timeout", s.Approval.Timeout, 0, maxDuration)
 	case s.Wait != nil:
 		c.wait(at+"wait", s.Each, *s.Wait)
+	case s.Copy != nil:
+		c.copyStep(at+"copy.", r, *s.Copy)
 	}
 }
 

@@ -177,6 +177,10 @@ func stepDoes(s catalog.RunbookStep) string {
 		return "approval"
 	case s.Wait != nil:
 		return "wait"
+	case s.Copy != nil && s.Copy.Src != "":
+		return "copy " + s.Copy.Src + " to " + s.Copy.Dest
+	case s.Copy != nil:
+		return "copy to " + s.Copy.Dest
 	}
 	return "-"
 }

@@ -324,7 +324,7 @@ func unknownNodes(stack string, names []string) error {
 		WithHint("see: legwork node list --stack %s", stack)
 }
 
-// checkOnly has Ansible say what it would change. Other Items cannot do so.
+// checkOnly makes playbooks and copies report what they would change. Other items are refused.
 func checkOnly(p *runbook.Plan) error {
 	for i, item := range p.Items {
 		switch item.Kind {
@@ -332,10 +332,14 @@ func checkOnly(p *runbook.Plan) error {
 			a := *item.Step.Ansible
 			a.Check = true
 			p.Items[i].Step.Ansible = &a
+		case runbook.CopyItem:
+			copied := *item.Step.Copy
+			copied.Check = true
+			p.Items[i].Step.Copy = &copied
 		case runbook.WaitItem, runbook.ApprovalItem:
 		default:
 			return fault.New(fault.Invalid, "check_not_possible", "step %s is a %s, which cannot tell what it would change", item.Name, item.Kind).
-				WithHint("check a runbook whose steps are playbooks")
+				WithHint("check a runbook whose steps are playbooks and copies")
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func (s *settlement) settleNode(n, first int, items []runbook.Item, said map[[2]
 			open = append(open, i)
 		case !holds(e.Status, items[i]):
 			open = append(open, i)
-			doubtful = doubtful || !canRepeat(items[i])
+			doubtful = doubtful || !items[i].Repeatable()
 		case e.Status.Bad():
 			s.out(n, first+i)
 			return false
@@ -66,14 +66,14 @@ func (s *settlement) settleNode(n, first int, items []runbook.Item, said map[[2]
 	if !doubtful {
 		return len(open) > 0
 	}
-	s.out(n, first+open[slices.IndexFunc(open, func(i int) bool { return !canRepeat(items[i]) })])
+	s.out(n, first+open[slices.IndexFunc(open, func(i int) bool { return !items[i].Repeatable() })])
 	passed := false // the first that must not be done twice: what follows it was hardly begun
 	for _, i := range open {
 		e := work.NodeEvent{Node: n, Item: first + i, Status: work.NodeUnknown}
 		if was := said[[2]int{n, first + i}].Status; was == work.NodeNotRun || passed && !together && was != work.NodeRunning {
 			e.Status = work.NodeNotRun
 		}
-		passed = passed || !canRepeat(items[i])
+		passed = passed || !items[i].Repeatable()
 		s.note(e, said, tx)
 	}
 	return false
@@ -102,7 +102,7 @@ func (s *settlement) settleOnce(round *work.Round, item runbook.Item, said map[[
 			s.loss.Values[item.Name+"."+k] = v
 		}
 		return false
-	case canRepeat(item):
+	case item.Repeatable():
 		s.loss.Out, s.loss.OutAt = nil, nil // it is done anew, on all of them
 		return true
 	}
@@ -114,10 +114,8 @@ func (s *settlement) settleOnce(round *work.Round, item runbook.Item, said map[[
 // holds tells whether what an Attempt said of a pair is the last word on it. That it was not run, or ended because the Attempt was, is none: another Attempt
 // may do it.
 func holds(s work.NodeStatus, i runbook.Item) bool {
-	return s.Done() && s != work.NodeNotRun && !(s == work.NodeCanceled && canRepeat(i))
+	return s.Done() && s != work.NodeNotRun && !(s == work.NodeCanceled && i.Repeatable())
 }
-
-func canRepeat(i runbook.Item) bool { return i.Step.Repeatable || i.Kind == runbook.WaitItem }
 
 func (s *settlement) note(e work.NodeEvent, said map[[2]int]work.NodeEvent, tx *store.Tx) {
 	e.Started, e.Finished = said[[2]int{e.Node, e.Item}].Started, tx.Now()

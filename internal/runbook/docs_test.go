@@ -49,3 +49,24 @@ func TestTheExampleOfTheDocs(t *testing.T) {
 		t.Fatal(script, env, err)
 	}
 }
+
+// TestTheCopyExampleOfTheDocs checks the runbook in the section about files.
+func TestTheCopyExampleOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/RUNBOOKS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "## Files\n")
+	_, text, _ = strings.Cut(text, "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	m, err := catalog.ParseManifest([]catalog.ManifestFile{{Name: "configure.yaml", Data: []byte(text)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Runbooks) != 1 {
+		t.Fatalf("got %d runbooks, want 1", len(m.Runbooks))
+	}
+	if problems := runbook.Problems(m.Runbooks[0].Spec); len(problems) > 0 {
+		t.Error(problems)
+	}
+}

@@ -87,6 +87,8 @@ func kindOf(step catalog.RunbookStep) (ItemKind, catalog.Each) {
 		return ScriptItem, each
 	case step.Wait != nil:
 		return WaitItem, each
+	case step.Copy != nil:
+		return CopyItem, each
 	case step.Ansible != nil:
 		return AnsibleItem, catalog.EachRunner
 	case step.Module != nil:
@@ -241,7 +243,8 @@ func (r *inliner) source(spec catalog.RunbookSpec, step catalog.RunbookStep) err
 func sameSource(a, b catalog.Source) bool { return reflect.DeepEqual(a, b) }
 
 func usesFiles(step catalog.RunbookStep) bool {
-	return step.Ansible != nil || step.Script != nil && step.Script.File != "" ||
+	return step.Ansible != nil || step.Copy != nil && step.Copy.Src != "" || step.Script != nil &&
+		step.Script.File != "" ||
 		step.OnError != nil && step.OnError.Script != nil && step.OnError.Script.File != ""
 }
 

@@ -29,6 +29,7 @@ const (
 	ScriptItem   ItemKind = "script"
 	AnsibleItem  ItemKind = "ansible"
 	WaitItem     ItemKind = "wait"
+	CopyItem     ItemKind = "copy"
 	ModuleItem   ItemKind = "module"
 	ApprovalItem ItemKind = "approval"
 )
@@ -57,6 +58,11 @@ type Guard struct {
 
 // OnNodes tells whether the Item is done once per Node.
 func (i Item) OnNodes() bool { return i.Step.Each == catalog.EachNode }
+
+// Repeatable reports whether the item may be done twice on a node: it was declared so, or its kind is idempotent.
+func (i Item) Repeatable() bool {
+	return i.Step.Repeatable || i.Kind == WaitItem || i.Kind == CopyItem
+}
 
 // Scope holds the values of Options that one Runbook's steps see.
 type Scope struct {

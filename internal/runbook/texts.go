@@ -53,12 +53,25 @@ func stepTexts(s catalog.RunbookStep) []text {
 	if s.Wait != nil {
 		t = append(t, text{"wait.url", s.Wait.URL, asURL}, text{"wait.command", s.Wait.Command, asShell})
 	}
+	t = append(t, copyTexts(s.Copy)...)
 	if s.OnError != nil {
 		t = append(t, text{"on_error.command", s.OnError.Command, asShell})
 		t = append(t, scriptTexts("on_error.script", s.OnError.Script)...)
 	}
 	t = append(t, envTexts(s.Env)...)
 	return slices.DeleteFunc(t, func(x text) bool { return !strings.Contains(x.text, "${") })
+}
+
+func copyTexts(c *catalog.CopyStep) []text {
+	if c == nil {
+		return nil
+	}
+	t := []text{{"copy.src", c.Src, asValue}, {"copy.dest", c.Dest, asValue}, {"copy.owner", c.Owner, asValue},
+		{"copy.group", c.Group, asValue}}
+	if c.Template && c.Content != nil {
+		t = append(t, text{"copy.content", *c.Content, asValue})
+	}
+	return t
 }
 
 func scriptTexts(field string, s *catalog.StepScript) []text {

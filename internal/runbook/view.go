@@ -354,3 +354,15 @@ func (v View) vars() expression.Vars {
 	})
 	return vars
 }
+
+// NamesSecret reports whether a text with templates names a secret, or an option that is one.
+func (v View) NamesSecret(text string) bool {
+	t, err := expression.Parse(text)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(t.Names(), func(r expression.Ref) bool {
+		_, secret := v.scope().Secrets[r.Name]
+		return r.Root == expression.Secret || r.Root == expression.Option && secret
+	})
+}

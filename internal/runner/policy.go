@@ -95,6 +95,10 @@ func (p Policy) checkRun(spec *work.Spec) error {
 		if own && len(p.Engines) > 0 && !slices.Contains(p.Engines, needs) {
 			return refused("AllowedEngines", "the engine %s is not allowed, and the step %.100q needs it", needs, item.Name)
 		}
+		if c := item.Step.Copy; c != nil && c.Content != nil && p.NoInlineScripts {
+			return refused("NoInlineScripts", "the step %.100q copies a text of the runbook, not a file of its source",
+				item.Name)
+		}
 		for _, s := range itemScripts(item.Step) {
 			if p.NoInlineScripts && s.Run != "" {
 				return refused("NoInlineScripts", "the step %.100q has a command or a script that is a text of the Runbook, not a file of its source", item.Name)

@@ -359,6 +359,11 @@ func (r *Runner) approveRound(st *step, spec *work.Spec, sourceDir string) error
 			return fault.New(fault.Forbidden, "script_not_approved", "the playbook of %s was refused: this Runner runs approved scripts alone", item.Name).
 				WithHint("give the step another Runner, or have HooksPreapproval changed on this host")
 		}
+		if item.Step.Copy != nil {
+			return fault.New(fault.Forbidden, "script_not_approved",
+				"step %s copies files; this runner runs approved scripts only", item.Name).
+				WithHint("run the step on another runner, or change HooksPreapproval on this host")
+		}
 		for _, s := range itemScripts(item.Step) {
 			text := []byte(s.Run)
 			if s.File != "" {

@@ -285,6 +285,9 @@ func TestPolicyOfParts(t *testing.T) {
 	script.Kind, script.Step.Script = runbook.ScriptItem, &catalog.StepScript{File: "a.py", Interpreter: []string{"python3"}}
 	handled := script
 	handled.Step.OnError = &catalog.ErrorHandler{Command: "rm -rf /"}
+	copied, copiedText := nodeCommand("file", ""), nodeCommand("text", "")
+	copied.Kind, copied.Step.Copy = runbook.CopyItem, &catalog.CopyStep{Src: "a", Dest: "/a"}
+	copiedText.Kind, copiedText.Step.Copy = runbook.CopyItem, &catalog.CopyStep{Content: new(string), Dest: "/a"}
 	for _, c := range []struct {
 		name   string
 		policy Policy
@@ -298,6 +301,8 @@ func TestPolicyOfParts(t *testing.T) {
 		{"no commands", Policy{NoInlineScripts: true}, command, "NoInlineScripts"},
 		{"a file", Policy{NoInlineScripts: true}, script, ""},
 		{"a handler", Policy{NoInlineScripts: true}, handled, "NoInlineScripts"},
+		{"a copied file", Policy{NoInlineScripts: true}, copied, ""},
+		{"a copied text", Policy{NoInlineScripts: true}, copiedText, "NoInlineScripts"},
 		{"sh", Policy{Shells: []string{"sh"}}, command, ""},
 		{"python", Policy{Shells: []string{"sh"}}, script, "AllowedShells"},
 	} {

@@ -217,6 +217,8 @@ func stepKind(s catalog.RunbookStep) (word, sign string) {
 		return "approval", "pause"
 	case s.Wait != nil:
 		return "wait", "clock"
+	case s.Copy != nil:
+		return "copy", "copy"
 	}
 	return "command", "command"
 }
@@ -252,6 +254,8 @@ func stepText(s catalog.RunbookStep) string {
 		return orWord(s.Approval.Message, "A person has to approve.")
 	case s.Wait != nil:
 		return waitText(*s.Wait)
+	case s.Copy != nil:
+		return copyText(*s.Copy)
 	}
 	return s.Command
 }
@@ -266,8 +270,39 @@ func waitText(w catalog.WaitStep) string {
 	return "until " + w.Command
 }
 
+func copyText(c catalog.CopyStep) string {
+	from := c.Src
+	if from == "" {
+		from = "a text"
+	}
+	return from + " to " + c.Dest
+}
+
+// copyNotes lists the settings of a copy.
+func copyNotes(c catalog.CopyStep) (notes []string) {
+	if c.Mode != "" {
+		notes = append(notes, "mode "+c.Mode)
+	}
+	if c.Owner != "" {
+		notes = append(notes, "owner "+c.Owner)
+	}
+	if c.Group != "" {
+		notes = append(notes, "group "+c.Group)
+	}
+	if c.Template {
+		notes = append(notes, "templates filled in")
+	}
+	if c.Check {
+		notes = append(notes, "check only")
+	}
+	return notes
+}
+
 // stepNotes are what else is said of a step.
 func stepNotes(s catalog.RunbookStep) (notes []string) {
+	if s.Copy != nil {
+		notes = copyNotes(*s.Copy)
+	}
 	if s.Timeout > 0 {
 		notes = append(notes, "at most "+declaredTime(s.Timeout))
 	}

@@ -20,6 +20,7 @@ import (
 //	           Failure.Excerpt, RoundResult.Excerpt: the lines of the log that explain a failure.
 //	           A hello has at most MaxHello bytes.
 //	           Heartbeat.Unavailable: why an instance takes no new job for now.
+//	           RunbookStep.Copy: files for nodes. An older runner refuses the step.
 const (
 	Capability       = 4
 	OldestCapability = 3

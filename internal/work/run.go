@@ -65,7 +65,7 @@ func StepsOfPart(p *runbook.Plan, part int) []Step {
 }
 
 func repeatable(items []runbook.Item) bool {
-	return !slices.ContainsFunc(items, func(i runbook.Item) bool { return !i.Step.Repeatable && i.Kind != runbook.WaitItem })
+	return !slices.ContainsFunc(items, func(i runbook.Item) bool { return !i.Repeatable() })
 }
 
 // PartResult is how a Part came out of a Round.

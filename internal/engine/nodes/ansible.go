@@ -25,7 +25,7 @@ func (r *round) play(ctx context.Context, index int) {
 		r.mu.Unlock()
 		switch {
 		case done || bad:
-		case begun && !repeatable(item):
+		case begun && !item.Repeatable():
 			r.end(r.unknown(key))
 		case r.mayBegin(ctx):
 			over[n] = r.file.Run.Nodes[n]
@@ -44,7 +44,7 @@ func (r *round) play(ctx context.Context, index int) {
 	for n := range over {
 		pairs = append(pairs, pairKey{n, index})
 	}
-	if err := r.journal.begin(!repeatable(item), pairs...); err != nil {
+	if err := r.journal.begin(!item.Repeatable(), pairs...); err != nil {
 		r.die(err)
 		return
 	}

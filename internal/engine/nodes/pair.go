@@ -50,7 +50,7 @@ func (p *pair) perform(ctx context.Context) work.NodeEvent {
 	case !run:
 		return p.finish(outcome{status: work.NodeSkipped})
 	}
-	if err := p.round.journal.begin(!repeatable(p.item), pairKey{p.node, p.index}); err != nil {
+	if err := p.round.journal.begin(!p.item.Repeatable(), pairKey{p.node, p.index}); err != nil {
 		p.round.die(err)
 		p.event.Started = time.Time{}
 		return p.finish(p.failed(err))
@@ -175,6 +175,8 @@ func (p *pair) do(ctx context.Context) outcome {
 		return p.await(ctx, step.Wait)
 	case step.Script != nil:
 		return p.runScript(ctx, step.Script)
+	case step.Copy != nil:
+		return p.copyFiles(ctx, step.Copy)
 	case p.item.Kind == runbook.CommandItem:
 		return p.runCommand(ctx, step.Command)
 	}
@@ -248,7 +250,7 @@ func (p *pair) judge(ctx context.Context, result Result, err error) outcome {
 // cutOff is the end of a command whose Node was lost while it ran.
 func (p *pair) cutOff(err error) outcome {
 	out := p.failed(err)
-	if repeatable(p.item) {
+	if p.item.Repeatable() {
 		out.failure.Hint = "check the network and the node; with `retries` the step is tried again"
 		return out
 	}

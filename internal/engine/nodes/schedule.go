@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"legwork/internal/catalog"
-	"legwork/internal/runbook"
 	"legwork/internal/work"
 )
 
@@ -202,7 +201,7 @@ func (r *round) pair(ctx context.Context, n, item int) bool {
 	switch {
 	case over:
 		return true
-	case begun && !repeatable(&r.file.Run.Items[item]):
+	case begun && !r.file.Run.Items[item].Repeatable():
 		r.end(r.unknown(key))
 		return true
 	case !r.mayBegin(ctx):
@@ -212,9 +211,6 @@ func (r *round) pair(ctx context.Context, n, item int) bool {
 	r.end(p.perform(ctx))
 	return true
 }
-
-// repeatable tells whether an Item may be done twice on a Node. To wait changes nothing.
-func repeatable(i *runbook.Item) bool { return i.Step.Repeatable || i.Kind == runbook.WaitItem }
 
 // unknown is the end of a pair that was begun by a process that died.
 func (r *round) unknown(key pairKey) work.NodeEvent {
