@@ -117,7 +117,7 @@ type greeting struct {
 // greet enters the Instance and reconciles its journal with the truth.
 func (c *Control) greet(ctx context.Context, s *session, id RunnerIdentity, hello *wire.Hello) (g greeting, err error) {
 	key := sha256.Sum256([]byte(hello.Key))
-	s.keyHash, s.fingerprint = key[:], fingerprint(key[:])
+	s.keyHash, s.fingerprint = key[:], work.KeyFingerprint(key[:])
 	s.org, s.runnerID, s.instance = id.OrganizationID, id.RunnerID, hello.Instance
 	s.version = hello.Version
 	s.log = c.log.With("runner_id", id.RunnerID, "instance", hello.Instance)

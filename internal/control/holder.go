@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -10,14 +9,6 @@ import (
 	"legwork/internal/wire"
 	"legwork/internal/work"
 )
-
-// fingerprintBytes is how much of the hash of an Instance key a fingerprint shows.
-const fingerprintBytes = 16
-
-// fingerprint returns the form of an Instance key's hash that Jobs keep and that people may see.
-func fingerprint(keyHash []byte) string {
-	return hex.EncodeToString(keyHash[:min(fingerprintBytes, len(keyHash))])
-}
 
 // holds reports whether the process of this Session is the one that a Job is bound to.
 func (s *session) holds(j *work.Job) bool { return j.HeldBy(s.instanceID, s.fingerprint) }

@@ -14,6 +14,7 @@ import (
 func (c *cloud) host(name string) *fake {
 	c.t.Helper()
 	f := c.s.fake(c.local.runner, name)
+	f.hello.Key = "key of " + name + " on another host"
 	f.hello.Engines = map[string]string{string(launcher.Name): "1"}
 	f.online(c.s)
 	c.crew.Go(func() { c.serve(f, f.in) })
@@ -33,8 +34,15 @@ func (c *cloud) connected(name string) (connected bool) {
 }
 
 // TestCleanupOnAnotherHost loses the connections of a launcher and of an instance that it started. A cleanup on
-// another host does not find the process. The job must not start again while the process may still run.
+// another host does not find the process, whether its launcher has another name or the same one. The job must not start
+// again while the process may still run.
 func TestCleanupOnAnotherHost(t *testing.T) {
+	for name, launcherName := range map[string]string{"another name": "launcher-2", "the same name": "launcher"} {
+		t.Run(name, func(t *testing.T) { testCleanupOnAnotherHost(t, launcherName) })
+	}
+}
+
+func testCleanupOnAnotherHost(t *testing.T, launcherName string) {
 	s := newWorld(t).serve(Limits{})
 	c := s.hosted(nil)
 	s.scripts(s.owner(), 1)
@@ -46,8 +54,8 @@ func TestCleanupOnAnotherHost(t *testing.T) {
 	c.mu.Unlock()
 	j := s.submit("prod/net/m0", work.Run)
 	eventually(t, "the instance has the job", func() bool { return s.job(j.ID).HasLease() })
-	c.host("launcher-2")
-	c.local.conn.Close(wire.CloseNormal, "")
+	c.local.cut()
+	c.host(launcherName)
 	c.mu.Lock()
 	c.processes[unit].conn.Close(wire.CloseNormal, "")
 	done := len(c.known)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"legwork/internal/work"
 )
 
 // Instance is one connected (or once connected) Runner process of a Runner record.
@@ -26,6 +28,9 @@ type Instance struct {
 	DisconnectedAt                     time.Time // when its last Session ended; meaningful while it is not connected
 	CreatedAt                          time.Time
 }
+
+// Fingerprint returns the fingerprint of the key that the instance proved last.
+func (i Instance) Fingerprint() string { return work.KeyFingerprint(i.KeyHash) }
 
 // instanceDoc is what an Instance said of itself, as it is stored.
 type instanceDoc struct {

@@ -50,6 +50,9 @@ type Launch struct {
 	DrainingAt     time.Time   `json:"draining_at,omitzero"`
 	EndedAt        time.Time   `json:"ended_at,omitzero"`
 	Stopped        bool        `json:"stopped,omitempty"` // its process is known to be gone
+
+	// LaunchedByKey is the fingerprint of the key of the instance that started the process.
+	LaunchedByKey string `json:"launched_by_key,omitempty"`
 }
 
 // Began returns when the launcher began to start the process, without the wait for the launcher. It is the time of the
@@ -59,6 +62,13 @@ func (l Launch) Began() time.Time {
 		return l.CreatedAt
 	}
 	return l.StartedAt
+}
+
+// LaunchedByHolder reports whether the holder of the binding started the launch. It returns false if that is unknown. The
+// id of an instance proves nothing: a process on another host can take over the name with its own key.
+func (l Launch) LaunchedByHolder(b *work.Binding) bool {
+	known := l.LaunchedBy != "" && l.LaunchedByKey != ""
+	return known && b != nil && l.LaunchedBy == b.InstanceID && l.LaunchedByKey == b.Fingerprint
 }
 
 // HostingState is how the hosting of a Runner stands, beside what is declared of it.

@@ -1,5 +1,7 @@
 package work
 
+import "encoding/hex"
+
 // The reasons of Forgotten and Displaced.
 const (
 	forgottenReason = "its instance came back without its journal entry"
@@ -56,4 +58,12 @@ func (j *Job) begun() bool {
 		}
 	}
 	return false
+}
+
+// maxFingerprintBytes bounds how much of the hash of an instance key a fingerprint shows.
+const maxFingerprintBytes = 16
+
+// KeyFingerprint returns the form of an instance key's hash that records keep and that people may see.
+func KeyFingerprint(keyHash []byte) string {
+	return hex.EncodeToString(keyHash[:min(maxFingerprintBytes, len(keyHash))])
 }

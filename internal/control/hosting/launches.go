@@ -278,7 +278,8 @@ func (h *Hosting) Claimed(tx *store.Tx, j *work.Job, spec *work.Spec) error {
 	all, err := tx.LaunchesOf(j.OrganizationID, j.ID)
 	for n := 0; n < len(all) && err == nil; n++ {
 		if l := all[n]; l.State == store.LaunchStarting {
-			l.LaunchedBy, l.Location = performer(l, j), location(spec.Task.Hosting)
+			recordLauncher(&l, j.Binding)
+			l.Location = location(spec.Task.Hosting)
 			l.StartedAt, l.TokenExpires = tx.Now(), tx.Now().Add(time.Duration(spec.Task.Hosting.LaunchTimeout)+tokenGrace)
 			err = tx.SaveLaunch(l)
 		}

@@ -16,13 +16,15 @@ import (
 // cleanupWait is how long a cleanup waits for the one Instance that can perform it.
 const cleanupWait = time.Minute
 
-// performer returns the id of the Instance that starts a launch when it claims the launch's Job. It is empty if another
-// Instance had the Job before: either may have started the process.
-func performer(l store.Launch, j *work.Job) string {
-	if j.Binding == nil || !l.StartedAt.IsZero() && l.LaunchedBy != j.Binding.InstanceID {
-		return ""
+// recordLauncher records that the holder of the binding starts a launch. If another launcher had the job before, either
+// may have started the process, so the launch keeps neither.
+func recordLauncher(l *store.Launch, b *work.Binding) {
+	first := l.StartedAt.IsZero()
+	if b == nil || !first && !l.LaunchedByHolder(b) {
+		l.LaunchedBy, l.LaunchedByKey = "", ""
+		return
 	}
-	return j.Binding.InstanceID
+	l.LaunchedBy, l.LaunchedByKey = b.InstanceID, b.Fingerprint
 }
 
 // location returns a digest of the settings that say where processes are started. Two cleanups with different locations
@@ -49,8 +51,9 @@ func global(kind string) bool {
 	return kind == string(catalog.LaunchKubernetes) || kind == string(catalog.LaunchECS)
 }
 
-// answersFor reports whether a cleanup can tell that the process of a launch has stopped. It cannot if another Instance
-// started the process, or if the processes are now started elsewhere: then it does not list the process even if it runs.
+// answersFor reports whether a cleanup or a teardown can tell that the process of a launch has stopped. It cannot if
+// another process of a launcher started it, or if processes are now started in another location: then it does not list
+// the process even if that still runs.
 func answersFor(cleanup *work.Job, now *catalog.Hosting, l store.Launch) bool {
 	if now == nil || cleanup.Binding == nil {
 		return false
@@ -59,7 +62,7 @@ func answersFor(cleanup *work.Job, now *catalog.Hosting, l store.Launch) bool {
 	if l.Location != location(&filled) {
 		return false
 	}
-	return global(l.Launcher) || l.LaunchedBy != "" && l.LaunchedBy == cleanup.Binding.InstanceID
+	return global(l.Launcher) || l.LaunchedByHolder(cleanup.Binding)
 }
 
 // openThat returns the open launches for which a condition holds.
@@ -90,7 +93,8 @@ func (l *look) reachable(f *fleet, launches []*launch) ([]string, error) {
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
-		if i.Connected && r.Name == through(f.runner) {
+		same := i.Fingerprint() == o.LaunchedByKey // another host may use the name now
+		if i.Connected && same && r.Name == through(f.runner) {
 			names = append(names, i.Name)
 		}
 	}

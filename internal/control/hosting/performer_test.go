@@ -15,11 +15,13 @@ func TestCleanupGoesToThePerformer(t *testing.T) {
 	filled := (&catalog.Hosting{Launcher: catalog.LaunchProcess}).Filled()
 	for name, test := range map[string]struct {
 		connected bool
+		replaced  bool // another host uses the name of the instance now
 		location  string
 		kind      catalog.LauncherKind
 		want      []string // the Instance that each cleanup is pinned to
 	}{
 		"connected":         {connected: true, location: location(&filled), kind: catalog.LaunchProcess, want: []string{"host-1"}},
+		"replaced":          {connected: true, replaced: true, location: location(&filled), kind: catalog.LaunchProcess},
 		"away":              {location: location(&filled), kind: catalog.LaunchProcess},
 		"started elsewhere": {connected: true, location: "other", kind: catalog.LaunchProcess},
 		"global":            {location: location(&filled), kind: catalog.LaunchKubernetes, want: []string{""}},
@@ -29,6 +31,9 @@ func TestCleanupGoesToThePerformer(t *testing.T) {
 			y.must(y.store.Update(t.Context(), func(tx *store.Tx) error {
 				return loseInstance(tx, y, test.connected, func(l *store.Launch) {
 					l.Location, l.Launcher = test.location, string(test.kind)
+					if test.replaced {
+						l.LaunchedByKey = "the key of the host before"
+					}
 				})
 			}))
 			New(y, y.store, slog.New(slog.DiscardHandler), Settings{}).Look(t.Context())
@@ -55,7 +60,8 @@ func loseInstance(tx *store.Tx, y *yard, connected bool, change func(*store.Laun
 	if err := tx.PutRunner(&local); err != nil {
 		return err
 	}
-	host := store.Instance{OrganizationID: y.org, RunnerID: local.ID, Name: "host-1", Connected: connected, LastSeen: tx.Now()}
+	host := store.Instance{OrganizationID: y.org, RunnerID: local.ID, Name: "host-1", KeyHash: []byte("key of host-1"),
+		Connected: connected, LastSeen: tx.Now()}
 	if err := tx.PutInstance(&host); err != nil {
 		return err
 	}
@@ -72,20 +78,25 @@ func loseInstance(tx *store.Tx, y *yard, connected bool, change func(*store.Laun
 	if err != nil {
 		return err
 	}
-	l.LaunchedBy = host.ID
+	l.LaunchedBy, l.LaunchedByKey = host.ID, host.Fingerprint()
 	change(&l)
 	return tx.SaveLaunch(l)
 }
 
-// TestPerformer forgets who started a process when two Instances had its Job.
-func TestPerformer(t *testing.T) {
-	claimed := func(instance string) *work.Job { return &work.Job{Binding: &work.Binding{InstanceID: instance}} }
-	l := store.Launch{}
-	for i, step := range []struct{ claimedBy, want string }{{"a", "a"}, {"a", "a"}, {"b", ""}, {"b", ""}, {"a", ""}} {
-		l.LaunchedBy = performer(l, claimed(step.claimedBy))
-		l.StartedAt = time.Unix(int64(i)+1, 0)
-		if l.LaunchedBy != step.want {
-			t.Errorf("claim %d by %s: got %q, want %q", i+1, step.claimedBy, l.LaunchedBy, step.want)
+// TestRecordLauncher forgets who started a process when two launchers had its job: two instances, or two hosts that
+// used the name of one instance with different keys.
+func TestRecordLauncher(t *testing.T) {
+	for name, claims := range map[string][]struct{ instance, key, want string }{
+		"two instances": {{"a", "k", "a"}, {"a", "k", "a"}, {"b", "l", ""}, {"b", "l", ""}, {"a", "k", ""}},
+		"two hosts":     {{"a", "k", "a"}, {"a", "l", ""}, {"a", "l", ""}},
+	} {
+		l := store.Launch{}
+		for i, claim := range claims {
+			recordLauncher(&l, &work.Binding{InstanceID: claim.instance, Fingerprint: claim.key})
+			l.StartedAt = time.Unix(int64(i)+1, 0)
+			if l.LaunchedBy != claim.want {
+				t.Errorf("%s: claim %d by %s: got %q, want %q", name, i+1, claim.instance, l.LaunchedBy, claim.want)
+			}
 		}
 	}
 }
