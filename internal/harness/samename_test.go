@@ -3,6 +3,7 @@ package harness_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,6 +92,42 @@ echo end >> DIR/runs`, "DIR", dir)))
 				t.Error("two runs of the script were under way at once")
 			}
 		})
+	}
+}
+
+// TestCopyOfWorkingDirectory copies the working directory of a Runner whose script runs, and starts a process in the copy: a cloned
+// host. The copy is another instance. It waits for the lease and ends neither the job nor its processes.
+func TestCopyOfWorkingDirectory(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, recoverable...)
+	first := s.StartRunner("edge-1")
+	dir := t.TempDir()
+	declare(s, "m", script(strings.ReplaceAll("echo begin >> DIR/runs\nuntil [ -e DIR/gate ]; do read -rt 0.05 <> <(:) || :; done\necho end >> DIR/runs",
+		"DIR", dir)))
+	id := s.Submit("run", "s/n/m")
+	harness.Eventually(t, "the script has begun", func() bool { return len(runs(dir)) == 1 })
+
+	second := first.Twin("edge-1-a", s.URL)
+	if out, err := exec.Command("cp", "-a", first.Dir, second.Dir).CombinedOutput(); err != nil {
+		t.Fatalf("copy the working directory: %v\n%s", err, out)
+	}
+	second.Start()
+	harness.Eventually(t, "the copy says what it is", func() bool {
+		return strings.Contains(second.Output(), "is a copy of another one")
+	})
+	harness.Eventually(t, "the copy is refused", func() bool { return strings.Contains(second.Output(), "edge-1-a") })
+	first.Kill()
+	harness.Eventually(t, "the job is interrupted", func() bool { return s.Job(id).Status == work.Interrupted })
+	first.Start()
+	harness.Eventually(t, "the original goes on", func() bool { return s.Job(id).Status == work.Running })
+	if err := os.WriteFile(filepath.Join(dir, "gate"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if j := s.Ends(id, work.Succeeded); j.Attempt != 1 {
+		t.Errorf("attempt: got %d, want 1", j.Attempt)
+	}
+	if got := runs(dir); fmt.Sprint(got) != "[begin end]" {
+		t.Errorf("runs: got %v, want one that ended", got)
 	}
 }
 

@@ -12,7 +12,8 @@
 //
 //	WorkingDirectory/
 //	  runner.lock                 held by the one Runner process of this folder
-//	  instance.key                makes this folder this Instance, mode 0600
+//	  instance.key                makes this folder this Instance, mode 0600. A copy of the folder makes its own
+//	  jobs.copied/                the journals of the instance that this folder was copied from, kept for a look
 //	  keeper/                     the keeper's socket, lock and log
 //	  modules/<module id>/        the Module's source and local state, kept from Job to Job
 //	  mirrors/, cache/            git mirrors and provider caches, shared by all Modules

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,17 +10,17 @@ import (
 	"strings"
 	"sync"
 
-	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 )
 
 // home is the working directory of the one Runner process that holds its lock.
 type home struct {
-	dir  string
-	temp string
-	key  string // of the Instance
-	lock *os.File
+	dir    string
+	temp   string
+	key    string // of the Instance
+	copied bool   // this start found that the folder is a copy of another working directory
+	lock   *os.File
 
 	spares *process.Spares // of the keeper
 
@@ -32,11 +31,11 @@ type home struct {
 }
 
 // openHome makes the folders, takes the lock and reads the Instance's key.
-func openHome(dir, temp string) (*home, error) {
+func openHome(dir, temp string) (h *home, err error) {
 	if temp == "" {
 		temp = filepath.Join(dir, ".temp")
 	}
-	h := &home{dir: dir, temp: temp, spares: process.NewSpares(KeeperDir(dir)), scratched: map[int]bool{}}
+	h = &home{dir: dir, temp: temp, spares: process.NewSpares(KeeperDir(dir)), scratched: map[int]bool{}}
 	for _, d := range []string{dir, temp, h.jobs(), h.modules(), h.cache(), KeeperDir(dir)} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fault.New(fault.Invalid, "working_directory_unusable", "the folder %s cannot be made", d).
@@ -46,12 +45,10 @@ func openHome(dir, temp string) (*home, error) {
 	if err := h.takeLock(); err != nil {
 		return nil, err
 	}
-	key, err := instanceKey(filepath.Join(dir, "instance.key"))
-	if err != nil {
+	if h.copied, err = h.openKey(); err != nil {
 		h.close()
 		return nil, err
 	}
-	h.key = key
 	return h, nil
 }
 
@@ -79,22 +76,6 @@ func (h *home) takeLock() error {
 	}
 	h.lock = file
 	return nil
-}
-
-// instanceKey reads the key that makes this folder this Instance, or makes it.
-func instanceKey(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if key := strings.TrimSpace(string(data)); err == nil && len(key) >= 26 {
-		return key, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("reading the Instance's key: %w", err)
-	}
-	key := rand.Text()
-	if err := durable.WriteFile(path, []byte(key+"\n")); err != nil {
-		return "", fmt.Errorf("writing the Instance's key: %w", err)
-	}
-	return key, nil
 }
 
 // spareFolders bounds how many empty folders are kept for Jobs to come.

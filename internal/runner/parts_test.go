@@ -185,6 +185,49 @@ func TestInstanceKeyStays(t *testing.T) {
 	again.close()
 }
 
+// TestCopiedFolderGetsItsOwnKey opens a copy of a working directory, and a folder of a version that stored the key alone.
+func TestCopiedFolderGetsItsOwnKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "original")
+	original, err := openHome(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer original.close()
+	if err := original.makeJob("j.1"); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		h, err := openHome(copied, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.key == original.key {
+			t.Error("key: got that of the original, want another one")
+		}
+		if exists(h.job("j.1")) || !exists(filepath.Join(copied, copiedJobs, "j.1")) {
+			t.Error("job: got it in the journals of the copy, want it set aside")
+		}
+		h.close()
+	}
+
+	old := t.TempDir()
+	key := strings.Repeat("K", 26)
+	if err := os.WriteFile(filepath.Join(old, instanceKeyFile), []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		h, err := openHome(old, "")
+		if err != nil || h.key != key || h.copied {
+			t.Errorf("folder of an earlier version: got key %q, copied %v, %v, want the stored key", h.key, h.copied, err)
+		}
+		h.close()
+	}
+}
+
 // TestPaceOfShipping looks at when the next batch is due while nobody follows, and while somebody does.
 func TestPaceOfShipping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -109,6 +109,11 @@ func (r *Runner) run(ctx context.Context) error {
 	}
 	defer home.close()
 	r.home = home
+	if home.copied {
+		r.log.Warn("the working directory is a copy of another one: this process is a new instance with a new key and does not "+
+			"continue the jobs of the other one", "folder", home.dir, "jobs", copiedJobs,
+			"hint", "give the copy an instance name of its own, or stop the process that uses the original")
+	}
 	r.fetcher = source.New(source.Config{MirrorsDir: home.mirrors(), Limits: r.cfg.Fetch, Allow: r.cfg.Policy.CheckURL})
 	if r.http, err = wire.HTTPClient(r.cfg.CAFile); err != nil {
 		return err

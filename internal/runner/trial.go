@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"legwork/internal/fault"
@@ -87,12 +86,12 @@ func (r *Runner) trySession(ctx context.Context, online func()) (welcomed bool, 
 // lookAround reads what the Runner whose folder this is has noted, and changes nothing: it lives.
 func (r *Runner) lookAround() error {
 	dir := r.cfg.WorkingDirectory
-	data, err := os.ReadFile(filepath.Join(dir, "instance.key"))
-	if err != nil {
+	key, _, err := readKey(filepath.Join(dir, instanceKeyFile))
+	if err != nil || key == "" {
 		return fault.New(fault.Invalid, "working_directory_unusable", "the folder %s is no Runner's: the key of its Instance cannot be read", dir).
 			WithHint("a trial wants the folder of the Runner that it is to replace").WithCause(err)
 	}
-	r.home = &home{dir: dir, key: strings.TrimSpace(string(data)), scratched: map[int]bool{}}
+	r.home = &home{dir: dir, key: key, scratched: map[int]bool{}}
 	entries, err := os.ReadDir(r.home.jobs())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
