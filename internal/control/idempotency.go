@@ -35,11 +35,11 @@ type KeyedAnswer struct {
 	Body   []byte            `json:"body,omitempty"`
 }
 
-// KeyedRequest is a request with an idempotency key that runs now. Exactly one of all servers that share the database
-// runs it.
+// KeyedRequest is a request with an idempotency key that runs now. Of all servers that share the database, exactly one
+// can make its change: the one whose claim is in the record of the key.
 type KeyedRequest struct {
 	control *Control
-	id      string
+	record  store.KeyedRequest
 }
 
 // Errors about idempotency keys.
@@ -63,39 +63,51 @@ func (c *Control) BeginKeyed(ctx context.Context, by Sender, key string, fingerp
 	id := hex.EncodeToString(sum[:])
 	var found store.KeyedRequest
 	var isNew bool
+	var isLost bool
 	err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
-		claim := store.KeyedRequest{ID: id, OrganizationID: by.OrganizationID, Fingerprint: fingerprint,
-			ExpiresAt: tx.Now().Add(keyedRetention)}
-		found, isNew, err = tx.ClaimKeyedRequest(claim)
-		if err != nil || isNew || !abandoned(found, tx.Now()) {
-			return err
-		}
-		if err := tx.ReleaseKeyedRequest(id); err != nil {
-			return err
-		}
-		found, isNew, err = tx.ClaimKeyedRequest(claim)
+		found, isNew, err = claimKey(tx, store.KeyedRequest{ID: id, OrganizationID: by.OrganizationID,
+			Fingerprint: fingerprint, ExpiresAt: tx.Now().Add(keyedRetention)})
+		isLost = answerLost(found, tx.Now())
 		return err
 	})
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case isNew:
-		return &KeyedRequest{c, id}, nil, nil
+		return &KeyedRequest{c, found}, nil, nil
 	case !bytes.Equal(found.Fingerprint, fingerprint):
 		return nil, nil, ErrKeyReused
 	case found.Status != 0:
 		answer, err := c.openKeyed(found)
 		return nil, answer, err
-	case found.Changed && time.Since(found.CreatedAt) > maxKeyedDuration:
+	case isLost:
 		return nil, nil, ErrAnswerLost
 	}
 	return nil, nil, ErrKeyRunning
 }
 
-// abandoned reports whether the server that ran a request ended before the request had changed anything.
-func abandoned(r store.KeyedRequest, now time.Time) bool {
-	return r.Status == 0 && !r.Changed && now.Sub(r.CreatedAt) > maxKeyedDuration
+// claimKey stores the record of a request. It takes the place of a request that was abandoned.
+func claimKey(tx *store.Tx, r store.KeyedRequest) (found store.KeyedRequest, isNew bool, err error) {
+	found, isNew, err = tx.ClaimKeyedRequest(r)
+	if err != nil || isNew || !abandoned(found, tx.Now()) {
+		return found, isNew, err
+	}
+	if _, err := tx.ReleaseKeyedRequest(found); err != nil {
+		return found, false, err
+	}
+	return tx.ClaimKeyedRequest(r)
 }
+
+// unanswered reports whether the server that ran a request ended before it stored an answer.
+func unanswered(r store.KeyedRequest, now time.Time) bool {
+	return r.Status == 0 && now.Sub(r.CreatedAt) > maxKeyedDuration
+}
+
+// abandoned reports whether the server that ran a request ended before the request had changed anything.
+func abandoned(r store.KeyedRequest, now time.Time) bool { return unanswered(r, now) && !r.Changed }
+
+// answerLost reports whether the server that ran a request ended after the change and before the answer.
+func answerLost(r store.KeyedRequest, now time.Time) bool { return unanswered(r, now) && r.Changed }
 
 func (c *Control) openKeyed(r store.KeyedRequest) (*KeyedAnswer, error) {
 	if len(r.Answer) == 0 {
@@ -115,7 +127,7 @@ func (c *Control) openKeyed(r store.KeyedRequest) (*KeyedAnswer, error) {
 // Context returns the context in which the request runs. A client that disconnects does not end it, because the answer
 // is kept for when the client repeats the request.
 func (r *KeyedRequest) Context(ctx context.Context) (context.Context, context.CancelFunc) {
-	running, cancel := context.WithCancel(store.WithKeyedRequest(context.WithoutCancel(ctx), r.id))
+	running, cancel := context.WithCancel(store.WithKeyedRequest(context.WithoutCancel(ctx), r.record))
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return running, cancel
@@ -129,17 +141,17 @@ func (r *KeyedRequest) Context(ctx context.Context) (context.Context, context.Ca
 func (r *KeyedRequest) Finish(ctx context.Context, a KeyedAnswer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	sealed, err := r.control.sealKeyed(r.id, a)
+	sealed, err := r.control.sealKeyed(r.record.ID, a)
 	if err != nil {
 		return err
 	}
 	return r.control.store.Update(ctx, func(tx *store.Tx) error {
 		if a.Status >= 300 {
-			if err := tx.ReleaseKeyedRequest(r.id); err != nil {
+			if released, err := tx.ReleaseKeyedRequest(r.record); err != nil || released {
 				return err
 			}
 		}
-		return tx.FinishKeyedRequest(r.id, a.Status, sealed)
+		return tx.FinishKeyedRequest(r.record, a.Status, sealed)
 	})
 }
 

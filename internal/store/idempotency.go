@@ -2,12 +2,16 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"time"
+
+	"legwork/internal/fault"
 )
 
 // KeyedRequest is the record of a request with an idempotency key.
 type KeyedRequest struct {
 	ID             string // hash of the sender and the key
+	Claim          string // random: who runs the request
 	OrganizationID string
 	Fingerprint    []byte // of the request
 	Changed        bool   // an Update of the request changed something
@@ -17,20 +21,28 @@ type KeyedRequest struct {
 	ExpiresAt      time.Time
 }
 
-// ClaimKeyedRequest stores the record of a request that is about to run. When there is a record with its ID already, it
-// returns that one, and ok is false.
+// ErrKeyLost is why a change is refused whose request lost its idempotency key to a repetition of the request.
+var ErrKeyLost = fault.New(fault.Conflict, "idempotency_key_lost",
+	"the request was interrupted for so long that its Idempotency-Key was given to a repetition of it").
+	WithHint("repeat the request with the same key to get the answer of the repetition")
+
+// ClaimKeyedRequest stores the record of a request that is about to run, with a new claim. When there is a record with
+// its ID already, it returns that one, and ok is false.
 func (tx *Tx) ClaimKeyedRequest(r KeyedRequest) (found KeyedRequest, ok bool, err error) {
 	if _, err := tx.exec("DELETE FROM idempotency_keys WHERE id = $1 AND expires_at <= $2", r.ID,
 		micros(tx.now)); err != nil {
 		return found, false, err
 	}
-	n, err := tx.exec(`INSERT INTO idempotency_keys (id, org, fingerprint, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (id) DO NOTHING`, r.ID, r.OrganizationID, r.Fingerprint, micros(tx.now), micros(r.ExpiresAt))
+	r.Claim, r.CreatedAt = rand.Text(), tx.now
+	n, err := tx.exec(`INSERT INTO idempotency_keys (id, claim, org, fingerprint, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`, r.ID, r.Claim, r.OrganizationID, r.Fingerprint,
+		micros(r.CreatedAt), micros(r.ExpiresAt))
 	if err != nil || n == 1 {
 		return r, true, err
 	}
 	found, ok, err = tx.KeyedRequest(r.ID)
 	if err == nil && !ok {
+		tx.again = true
 		return found, false, errAgain // it ended just now
 	}
 	return found, false, err
@@ -40,24 +52,31 @@ func (tx *Tx) ClaimKeyedRequest(r KeyedRequest) (found KeyedRequest, ok bool, er
 func (tx *Tx) KeyedRequest(id string) (found KeyedRequest, ok bool, err error) {
 	scan := func(row row) (r KeyedRequest, err error) {
 		var created, expires int64
-		err = row.Scan(&r.ID, &r.OrganizationID, &r.Fingerprint, &r.Changed, &r.Status, &r.Answer, &created, &expires)
+		err = row.Scan(&r.ID, &r.Claim, &r.OrganizationID, &r.Fingerprint, &r.Changed, &r.Status, &r.Answer, &created,
+			&expires)
 		r.CreatedAt, r.ExpiresAt = moment(created), moment(expires)
 		return r, err
 	}
-	return find(tx, scan, `SELECT id, org, fingerprint, changed, status, answer, created_at, expires_at
+	return find(tx, scan, `SELECT id, claim, org, fingerprint, changed, status, answer, created_at, expires_at
 		FROM idempotency_keys WHERE id = $1`, id)
 }
 
-// FinishKeyedRequest stores the sealed answer of a request.
-func (tx *Tx) FinishKeyedRequest(id string, status int, answer []byte) error {
-	_, err := tx.exec("UPDATE idempotency_keys SET status = $2, answer = $3 WHERE id = $1", id, status, answer)
+// FinishKeyedRequest stores the sealed answer of a request. It fails with ErrKeyLost if the request lost its key.
+func (tx *Tx) FinishKeyedRequest(r KeyedRequest, status int, answer []byte) error {
+	n, err := tx.exec("UPDATE idempotency_keys SET status = $3, answer = $4 WHERE id = $1 AND claim = $2", r.ID, r.Claim,
+		status, answer)
+	if err == nil && n == 0 {
+		err = ErrKeyLost
+	}
 	return err
 }
 
-// ReleaseKeyedRequest deletes the record of a request that has changed nothing, so that its key can be used again.
-func (tx *Tx) ReleaseKeyedRequest(id string) error {
-	_, err := tx.exec("DELETE FROM idempotency_keys WHERE id = $1 AND status = 0 AND NOT changed", id)
-	return err
+// ReleaseKeyedRequest deletes the record of a request that has changed nothing, so that its key can be used again. It
+// reports whether it did.
+func (tx *Tx) ReleaseKeyedRequest(r KeyedRequest) (released bool, err error) {
+	n, err := tx.exec("DELETE FROM idempotency_keys WHERE id = $1 AND claim = $2 AND status = 0 AND NOT changed", r.ID,
+		r.Claim)
+	return n == 1, err
 }
 
 // PruneKeyedRequests deletes records that have expired, at most 10,000 at a time.
@@ -70,14 +89,15 @@ func (tx *Tx) PruneKeyedRequests() error {
 type keyedRequestKey struct{}
 
 // WithKeyedRequest returns a context whose Updates record, in their own transactions, that the request has changed
-// something.
-func WithKeyedRequest(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, keyedRequestKey{}, id)
+// something. Such an Update fails with ErrKeyLost if the request lost its key.
+func WithKeyedRequest(ctx context.Context, r KeyedRequest) context.Context {
+	return context.WithValue(ctx, keyedRequestKey{}, r)
 }
 
-// recordChange wraps an Update of a request with an idempotency key. Every change of state appends an event.
+// recordChange wraps an Update of a request with an idempotency key. Every change of state appends an event. The row
+// stays locked until the commit, so no other server can delete its claim in between.
 func recordChange(ctx context.Context, fn func(tx *Tx) error) func(tx *Tx) error {
-	id, ok := ctx.Value(keyedRequestKey{}).(string)
+	r, ok := ctx.Value(keyedRequestKey{}).(KeyedRequest)
 	if !ok {
 		return fn
 	}
@@ -85,7 +105,10 @@ func recordChange(ctx context.Context, fn func(tx *Tx) error) func(tx *Tx) error
 		if err := fn(tx); err != nil || tx.events == 0 {
 			return err
 		}
-		_, err := tx.exec("UPDATE idempotency_keys SET changed = TRUE WHERE id = $1 AND NOT changed", id)
+		n, err := tx.exec("UPDATE idempotency_keys SET changed = TRUE WHERE id = $1 AND claim = $2", r.ID, r.Claim)
+		if err == nil && n == 0 {
+			err = ErrKeyLost
+		}
 		return err
 	}
 }

@@ -22,22 +22,63 @@ func requests(t *testing.T, w *world) {
 	t.Run("a key is claimed once", func(t *testing.T) {
 		_, ok := claim("one", time.Hour)
 		same(t, "the first claim", ok, true)
-		found, ok := claim("two", time.Hour)
+		found, ok := claim("two", time.Hour) // the record of the first one
 		same(t, "the second claim", ok, false)
 		same(t, "its fingerprint", string(found.Fingerprint), "one")
 	})
 	t.Run("a change is recorded in its own transaction", func(t *testing.T) {
-		ctx := store.WithKeyedRequest(t.Context(), "key")
+		found, _ := claim("one", time.Hour)
+		ctx := store.WithKeyedRequest(t.Context(), found)
 		err := w.s.Update(ctx, func(tx *store.Tx) error {
 			return tx.AppendEvent(store.Event{OrganizationID: org, Kind: "test", Data: []byte("{}")})
 		})
 		same(t, "the error", err, nil)
-		w.update(func(tx *store.Tx) error { return tx.ReleaseKeyedRequest("key") })
-		found, _ := claim("one", time.Hour)
+		w.update(func(tx *store.Tx) error {
+			released, err := tx.ReleaseKeyedRequest(found)
+			same(t, "released", released, false)
+			return err
+		})
+		found, _ = claim("one", time.Hour)
 		same(t, "changed after a release", found.Changed, true)
-		w.update(func(tx *store.Tx) error { return tx.FinishKeyedRequest("key", 201, []byte("sealed")) })
+		w.update(func(tx *store.Tx) error { return tx.FinishKeyedRequest(found, 201, []byte("sealed")) })
 		found, _ = claim("one", time.Hour)
 		same(t, "the answer", string(found.Answer), "sealed")
+	})
+	t.Run("a request that lost its key changes nothing", func(t *testing.T) {
+		var first store.KeyedRequest
+		var second store.KeyedRequest
+		w.update(func(tx *store.Tx) (err error) {
+			r := store.KeyedRequest{ID: "fenced", OrganizationID: org, Fingerprint: []byte("x"),
+				ExpiresAt: tx.Now().Add(time.Hour)}
+			if first, _, err = tx.ClaimKeyedRequest(r); err != nil {
+				return err
+			}
+			if _, err := tx.ReleaseKeyedRequest(first); err != nil {
+				return err
+			}
+			second, _, err = tx.ClaimKeyedRequest(r)
+			return err
+		})
+		change := func(tx *store.Tx) error {
+			return tx.AppendEvent(store.Event{OrganizationID: org, Kind: "test", Data: []byte("{}")})
+		}
+		finish := func(r store.KeyedRequest, answer string) error {
+			return w.s.Update(t.Context(), func(tx *store.Tx) error {
+				return tx.FinishKeyedRequest(r, 201, []byte(answer))
+			})
+		}
+		err := w.s.Update(store.WithKeyedRequest(t.Context(), first), change)
+		same(t, "the change of the first before the second", fault.Code(err), "idempotency_key_lost")
+		same(t, "the change of the second", w.s.Update(store.WithKeyedRequest(t.Context(), second), change), nil)
+		err = w.s.Update(store.WithKeyedRequest(t.Context(), first), change)
+		same(t, "the change of the first", fault.Code(err), "idempotency_key_lost")
+		same(t, "the answer of the second", finish(second, "second"), nil)
+		same(t, "the answer of the first", fault.Code(finish(first, "first")), "idempotency_key_lost")
+		w.view(func(tx *store.Tx) error {
+			found, _, err := tx.KeyedRequest("fenced")
+			same(t, "the stored answer", string(found.Answer), "second")
+			return err
+		})
 	})
 	t.Run("an expired key is free", func(t *testing.T) {
 		w.update(func(tx *store.Tx) error {
