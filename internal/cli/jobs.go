@@ -296,8 +296,8 @@ func addInterruption(job *work.Job, now time.Time, add func(name, value string))
 	if at := job.InterruptedAt; !at.IsZero() {
 		add("interrupted", fmt.Sprintf("%s (%s)", at.UTC().Format(time.RFC3339), since(at, now)))
 	}
-	if until := job.RecoverUntil; !until.IsZero() {
-		add("recovery until", fmt.Sprintf("%s (in %s)", until.UTC().Format(time.RFC3339), took(until.Sub(now))))
+	if at := job.RecoverUntil; !at.IsZero() {
+		add("recovery until", fmt.Sprintf("%s (%s)", at.UTC().Format(time.RFC3339), until(at, now)))
 	}
 	add("hint", job.Wait.Hint)
 }
@@ -309,7 +309,7 @@ func timeLimit(job *work.Job, now time.Time) string {
 	}
 	text := job.Limits.JobTimeout.String()
 	if at := job.Deadline(); !at.IsZero() {
-		text += fmt.Sprintf(", until %s (in %s)", at.UTC().Format(time.RFC3339), took(at.Sub(now)))
+		text += fmt.Sprintf(", until %s (%s)", at.UTC().Format(time.RFC3339), until(at, now))
 	}
 	return text
 }
@@ -327,7 +327,7 @@ func addTimes(job *work.Job, now time.Time, add func(name, value string)) {
 	}
 	waited := took(first.Sub(job.CreatedAt))
 	if job.Attempt > 1 {
-		waited += fmt.Sprintf(", with what was before attempt %d", job.Attempt)
+		waited += fmt.Sprintf(" (attempt %d included)", job.Attempt-1)
 	}
 	add("waited", waited)
 	add("took", took(end.Sub(first)))

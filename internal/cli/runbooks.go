@@ -239,7 +239,7 @@ func nextTable(schedules []api.ScheduleView, now time.Time) *table {
 			if place, err := time.LoadLocation(zone); err == nil { // else as the Server wrote it
 				at = at.In(place)
 			}
-			t.add(s.Name, at.Format(time.RFC3339), zone, took(at.Sub(now)))
+			t.add(s.Name, at.Format(time.RFC3339), zone, strings.TrimPrefix(until(at, now), "in "))
 		}
 	}
 	return t

@@ -163,7 +163,21 @@ func since(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
+	if now.Sub(t) > maxRelative {
+		return t.UTC().Format(time.DateOnly)
+	}
 	return took(now.Sub(t)) + " ago"
+}
+
+// maxRelative is the longest time that is shown relative to now. A time.Duration cannot hold more than 292 years.
+const maxRelative = 100 * 365 * 24 * time.Hour
+
+// until returns how long it is until a moment, roughly, or the date of a moment that is far away.
+func until(t, now time.Time) string {
+	if t.Sub(now) > maxRelative {
+		return "on " + t.UTC().Format(time.DateOnly)
+	}
+	return "in " + took(t.Sub(now))
 }
 
 // took writes a duration for a person.

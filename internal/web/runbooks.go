@@ -126,8 +126,16 @@ func inZone(t time.Time, zone string) string {
 	return t.Format("Mon 2 Jan 2006, 15:04 MST")
 }
 
-// until says how long it is until a moment.
-func until(t, now time.Time) string { return "in " + span(t.Sub(now)) }
+// maxRelative is the longest time that is shown relative to now. A time.Duration cannot hold more than 292 years.
+const maxRelative = 100 * 365 * 24 * time.Hour
+
+// until returns how long it is until a moment, or the date of a moment that is far away.
+func until(t, now time.Time) string {
+	if t.Sub(now) > maxRelative {
+		return "on " + t.UTC().Format("2 January 2006")
+	}
+	return "in " + span(t.Sub(now))
+}
 
 func runbookPath(b catalog.RunbookSpec, rest string) string {
 	path := "/runbooks/" + url.PathEscape(b.Stack) + "/" + url.PathEscape(b.Name)
