@@ -90,13 +90,23 @@ func countsOf(j *work.Job, p *runbook.Plan, said map[int]map[work.NodeStatus]int
 	return counts
 }
 
-// NodeResults lists how Items of a Runbook Job, by id or number, went on Nodes, by Item, Node and Part. Those that nothing was said of are missing.
+// NodeResults lists how Items of a Runbook Job, by id or number, went on Nodes, by Item, Node and Part.
+// Nodes that a reference leaves out
+// are skipped there; other pairs without a result are missing.
 func (c *Control) NodeResults(ctx context.Context, actor catalog.Actor, idOrNumber string, f NodeResultFilter) ([]NodeResult, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]NodeResult, error) {
 		j, err := runByID(tx, actor, idOrNumber)
 		if err != nil {
 			return nil, err
 		}
-		return tx.NodeResults(j.ID, f)
+		said, err := tx.NodeResults(j.ID, f)
+		if err != nil {
+			return nil, err
+		}
+		s, err := tx.JobSnapshot(j.OrganizationID, j.ID)
+		if err != nil || s.Plan == nil {
+			return said, err
+		}
+		return withLeftOut(s.Plan, f, said), nil
 	})
 }

@@ -17,7 +17,7 @@ func (p *Plan) Failed(outcomes []Outcome) []int {
 	due := make([]int, len(p.Nodes)) // items that are done on each node
 	for _, i := range p.Items {
 		for n := range p.Nodes {
-			if i.OnNodes() && p.isAbout(i, n) {
+			if i.OnNodes() && p.IsAbout(i, n) {
 				due[n]++
 			}
 		}

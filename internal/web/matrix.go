@@ -139,12 +139,6 @@ func (m *matrix) choose(r control.RunView, sums []control.NodeSum, show string) 
 			statuses = f.statuses
 		}
 	}
-	wanted := 0 // Items that each Node goes through
-	for _, item := range r.Plan.Items {
-		if item.OnNodes() {
-			wanted++
-		}
-	}
 	var bad, others []nodeLine
 	for n, node := range r.Plan.Nodes {
 		line := nodeLine{at: n, name: node.Name, part: parts[n]}
@@ -152,7 +146,10 @@ func (m *matrix) choose(r control.RunView, sums []control.NodeSum, show string) 
 		if len(sums) > 0 && sums[0].Node == n {
 			counts, sums = sums[0].Counts, sums[1:]
 		}
-		line.status = lineStatus(counts, wanted, r.Job.Status.Terminal())
+		line.status = lineStatus(counts, itemsOf(r.Plan, n), r.Job.Status.Terminal())
+		if isLeftOut(r.Plan, n) {
+			line.status = work.NodeSkipped
+		}
 		m.counts[line.status]++
 		switch {
 		case statuses != nil && !slices.Contains(statuses, line.status), !strings.Contains(strings.ToLower(node.Name), strings.ToLower(m.search)):
@@ -163,6 +160,21 @@ func (m *matrix) choose(r control.RunView, sums []control.NodeSum, show string) 
 		}
 	}
 	return append(bad, others...)
+}
+
+// itemsOf returns how many items a node goes through.
+func itemsOf(p *runbook.Plan, n int) (count int) {
+	for _, item := range p.Items {
+		if item.OnNodes() && p.IsAbout(item, n) {
+			count++
+		}
+	}
+	return count
+}
+
+// isLeftOut reports whether no item of a plan is about a node.
+func isLeftOut(p *runbook.Plan, n int) bool {
+	return len(p.NodeSets) > 0 && !slices.ContainsFunc(p.Items, func(i runbook.Item) bool { return p.IsAbout(i, n) })
 }
 
 // lineStatus says in one word how a Node is, of how its Items are.
