@@ -112,7 +112,7 @@ func (c *checker) step(at string, r RunbookSpec, s RunbookStep) {
 		c.notOfServer(at, s)
 	}
 	c.action(at, r, s)
-	if h := s.OnError; h != nil && !s.ofServer() {
+	if h := s.OnError; h != nil && (s.Runbook != nil || !s.ofServer()) {
 		c.handler(at+"on_error", r, *h)
 	}
 }
@@ -131,7 +131,8 @@ func (c *checker) each(at string, s RunbookStep) {
 // notOfServer refuses what only Runners can do.
 func (c *checker) notOfServer(at string, s RunbookStep) {
 	for key, given := range map[string]bool{
-		"retries": s.Retries != 0, "retry_delay": s.RetryDelay != 0, "on_error": s.OnError != nil, "repeatable": s.Repeatable,
+		"retries": s.Retries != 0, "retry_delay": s.RetryDelay != 0, "on_error": s.OnError != nil && s.Runbook == nil,
+		"repeatable":    s.Repeatable,
 		"ignore_errors": s.IgnoreErrors && s.Module == nil,
 		"sudo":          s.Sudo != nil, "env": len(s.Env) > 0, "timeout": s.Timeout != 0 && s.Approval != nil,
 	} {

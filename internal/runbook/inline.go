@@ -23,11 +23,13 @@ type inliner struct {
 
 // outer is what a Runbook takes from the reference to it.
 type outer struct {
-	prefix  string // of the names of its Items
-	guards  []Guard
-	timeout catalog.Duration // of steps where neither they nor their Runbook say one
-	sudo    *bool
-	nodeSet int // of a reference with nodes of its own; 0: none around it has
+	prefix string // of the names of its Items
+	guards []Guard
+	// handlers are those of the references around it, innermost first.
+	handlers []Handler
+	timeout  catalog.Duration // of steps where neither they nor their Runbook say one
+	sudo     *bool
+	nodeSet  int // of a reference with nodes of its own; 0: none around it has
 }
 
 func (p *Plan) inline(in Input) error {
@@ -68,7 +70,7 @@ func (r *inliner) runbook(spec catalog.RunbookSpec, options Values, o outer) err
 }
 
 func (r *inliner) item(step catalog.RunbookStep, scope int, o outer) {
-	item := Item{Name: o.prefix + step.Name, Scope: scope, Guards: o.guards, NodeSet: o.nodeSet}
+	item := Item{Name: o.prefix + step.Name, Scope: scope, Guards: o.guards, Handlers: o.handlers, NodeSet: o.nodeSet}
 	item.Kind, step.Each = kindOf(step)
 	if step.Sudo == nil {
 		// On the Runner's own host a step gets other rights only when it asks for them itself.
@@ -123,7 +125,8 @@ func (r *inliner) reference(outside catalog.RunbookSpec, step catalog.RunbookSte
 		return err
 	}
 	next := outer{
-		prefix: o.prefix + step.Name + "/", guards: o.guards, timeout: step.Timeout, sudo: step.Sudo, nodeSet: o.nodeSet,
+		prefix: o.prefix + step.Name + "/", guards: o.guards, handlers: o.handlers, timeout: step.Timeout,
+		sudo: step.Sudo, nodeSet: o.nodeSet,
 	}
 	if step.Runbook.Nodes != "" {
 		if next.nodeSet, err = r.own(step.Runbook.Nodes, o.prefix+step.Name, r.plan.Scopes[scope]); err != nil {
@@ -132,6 +135,13 @@ func (r *inliner) reference(outside catalog.RunbookSpec, step catalog.RunbookSte
 	}
 	if next.sudo == nil {
 		next.sudo = o.sudo
+	}
+	if step.OnError != nil {
+		if err := r.source(outside, step); err != nil {
+			return err
+		}
+		h := Handler{OnError: *step.OnError, Scope: scope, Item: o.prefix + step.Name}
+		next.handlers = append([]Handler{h}, o.handlers...)
 	}
 	if step.When != "" {
 		next.guards = append(slices.Clone(o.guards), Guard{When: step.When, Scope: scope, Item: o.prefix + step.Name})

@@ -84,8 +84,8 @@ func tooManyNodes(n int) error {
 		WithHint("narrow the filter, and start one Job after the other")
 }
 
-// isAbout reports whether an item is about a node, by index.
-func (p *Plan) isAbout(i Item, n int) bool {
+// IsAbout reports whether an item is about a node, by index. A reference with nodes of its own leaves out the others.
+func (p *Plan) IsAbout(i Item, n int) bool {
 	if i.NodeSet == 0 {
 		return true
 	}

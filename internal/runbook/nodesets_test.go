@@ -2,6 +2,7 @@ package runbook_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,5 +89,44 @@ func TestReferenceWithNodesOfItsOwn(t *testing.T) {
 	}
 	if got, want := describe(p), "stop-stop: ; migrate/a-migrate/b: db-1; start-start: "; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestHandlersOfReferences: items know the error handlers around them, innermost first, and the secrets that
+// those name.
+func TestHandlersOfReferences(t *testing.T) {
+	ref := func(name, handler string) catalog.RunbookStep {
+		return catalog.RunbookStep{Name: name, Runbook: &catalog.RunbookRef{Name: name},
+			OnError: &catalog.ErrorHandler{Command: handler}}
+	}
+	books := map[string]catalog.RunbookSpec{
+		"middle": {Stack: "s", Name: "middle", Steps: []catalog.RunbookStep{ref("inner",
+			"echo ${step.inner.exit_code}")}},
+		"inner": {Stack: "s", Name: "inner", Steps: []catalog.RunbookStep{{Name: "one", Command: "true"}}},
+	}
+	spec := catalog.RunbookSpec{Stack: "s", Name: "outer", Nodes: "*", AllowNoNodes: true,
+		Steps: []catalog.RunbookStep{
+			ref("middle", "echo ${secret.token}"), {Name: "after", Command: "true"},
+		}}
+	if problems := runbook.Problems(spec); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	p, err := runbook.Compile(runbook.Input{Spec: spec, Options: runbook.Values{Plain: map[string]any{}},
+		Lookup: func(name string) (catalog.RunbookSpec, error) { return books[name], nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, h := range p.Items[0].Handlers {
+		got = append(got, h.Item)
+	}
+	if want := []string{"middle/inner", "middle"}; !slices.Equal(got, want) {
+		t.Errorf("got handlers %q, want %q", got, want)
+	}
+	if len(p.Items[1].Handlers) != 0 {
+		t.Errorf("got %+v, want no handlers behind the reference", p.Items[1].Handlers)
+	}
+	if want := []string{"token"}; !slices.Equal(p.Secrets, want) {
+		t.Errorf("got secrets %q, want %q", p.Secrets, want)
 	}
 }

@@ -45,6 +45,8 @@ type Item struct {
 	Scope int `json:"scope,omitempty"`
 	// Guards are the conditions of the references that the Item comes from, outermost first: each is to be true as well.
 	Guards []Guard `json:"guards,omitempty"`
+	// Handlers are the error handlers of the references that the Item comes from, innermost first.
+	Handlers []Handler `json:"handlers,omitempty"`
 	// NodeSet says which nodes of the Plan the Item is about: NodeSets[NodeSet-1]. 0 is all of them.
 	NodeSet int `json:"node_set,omitempty"`
 }
@@ -55,6 +57,18 @@ type Guard struct {
 	Scope int    `json:"scope,omitempty"` // whose Options it speaks of
 	Item  string `json:"item"`            // name of the reference: beside it stand the steps that it speaks of
 }
+
+// Handler is the error handler of a reference.
+type Handler struct {
+	OnError catalog.ErrorHandler `json:"on_error"`
+	Scope   int                  `json:"scope,omitempty"` // the options that it can name
+	Item    string               `json:"item"`            // name of the reference
+}
+
+// RecoveredBy is the value that a recovered item passes on: the reference whose error handler recovered it.
+// The node goes on after
+// that reference.
+const RecoveredBy = "recovered_by"
 
 // OnNodes tells whether the Item is done once per Node.
 func (i Item) OnNodes() bool { return i.Step.Each == catalog.EachNode }

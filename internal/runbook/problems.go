@@ -99,7 +99,8 @@ func (c *checker) reference(at string, s catalog.RunbookStep) {
 	for _, t := range anyTexts(at+"runbook.options", map[string]any(s.Runbook.Options)) {
 		c.text(t.field, t, where{secrets: true})
 	}
-	for field, given := range map[string]bool{"env": len(s.Env) > 0, "retries": s.Retries > 0, "on_error": s.OnError != nil, "repeatable": s.Repeatable, "each": s.Each != ""} {
+	for field, given := range map[string]bool{"env": len(s.Env) > 0, "retries": s.Retries > 0,
+		"repeatable": s.Repeatable, "each": s.Each != ""} {
 		if given {
 			c.add(at+field, "is not for a reference: the steps of the Runbook %q say it themselves", s.Runbook.Name)
 		}

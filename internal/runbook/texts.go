@@ -214,7 +214,15 @@ func (i Item) Secrets(scopes []Scope) ([]string, error) {
 		names = append(names, i.Step.Ansible.VaultPassword)
 	}
 	more, err := scopes[i.Scope].secrets()
-	return append(names, more...), err
+	names = append(names, more...)
+	for _, h := range i.Handlers {
+		if err != nil {
+			return nil, err
+		}
+		more, err = Item{Step: catalog.RunbookStep{OnError: &h.OnError}, Scope: h.Scope}.Secrets(scopes)
+		names = append(names, more...)
+	}
+	return names, err
 }
 
 // secrets returns the names of the secrets that every item of a scope takes.

@@ -296,6 +296,9 @@ func (v View) eachResult(do func(step string, r Result)) {
 // When tells whether the Item is done here: whether the conditions of the references that it comes from, and then its own, are
 // true.
 func (v View) When() (bool, error) {
+	if v.left() {
+		return false, nil
+	}
 	for _, g := range v.Item.Guards {
 		at := v
 		at.Item = Item{Name: g.Item, Scope: g.Scope}
@@ -365,4 +368,17 @@ func (v View) NamesSecret(text string) bool {
 		_, secret := v.scope().Secrets[r.Name]
 		return r.Root == expression.Secret || r.Root == expression.Option && secret
 	})
+}
+
+// left reports whether an error handler of a reference around the item recovered an earlier item: the rest
+// of the reference is skipped.
+func (v View) left() bool {
+	for _, r := range v.Results {
+		by := r.Values[RecoveredBy]
+		if by != "" && r.Status == "recovered" && slices.ContainsFunc(v.Item.Handlers,
+			func(h Handler) bool { return h.Item == by }) {
+			return true
+		}
+	}
+	return false
 }

@@ -99,7 +99,7 @@ func (p Policy) checkRun(spec *work.Spec) error {
 			return refused("NoInlineScripts", "the step %.100q copies a text of the runbook, not a file of its source",
 				item.Name)
 		}
-		for _, s := range itemScripts(item.Step) {
+		for _, s := range itemScripts(item) {
 			if p.NoInlineScripts && s.Run != "" {
 				return refused("NoInlineScripts", "the step %.100q has a command or a script that is a text of the Runbook, not a file of its source", item.Name)
 			}

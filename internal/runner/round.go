@@ -20,6 +20,7 @@ import (
 	"legwork/internal/engine/nodes"
 	"legwork/internal/fault"
 	"legwork/internal/process"
+	"legwork/internal/runbook"
 	"legwork/internal/source"
 	"legwork/internal/wire"
 	"legwork/internal/work"
@@ -364,7 +365,7 @@ func (r *Runner) approveRound(st *step, spec *work.Spec, sourceDir string) error
 				"step %s copies files; this runner runs approved scripts only", item.Name).
 				WithHint("run the step on another runner, or change HooksPreapproval on this host")
 		}
-		for _, s := range itemScripts(item.Step) {
+		for _, s := range itemScripts(item) {
 			text := []byte(s.Run)
 			if s.File != "" {
 				var err error
@@ -390,7 +391,8 @@ func (r *Runner) approveRound(st *step, spec *work.Spec, sourceDir string) error
 }
 
 // itemScripts lists all that a step would have a shell or another interpreter read. Commands have no interpreter.
-func itemScripts(s catalog.RunbookStep) []catalog.StepScript {
+func itemScripts(i runbook.Item) []catalog.StepScript {
+	s := i.Step
 	var scripts []catalog.StepScript
 	add := func(command string, script *catalog.StepScript) {
 		if command != "" {
@@ -406,6 +408,9 @@ func itemScripts(s catalog.RunbookStep) []catalog.StepScript {
 	}
 	if s.OnError != nil {
 		add(s.OnError.Command, s.OnError.Script)
+	}
+	for _, h := range i.Handlers {
+		add(h.OnError.Command, h.OnError.Script)
 	}
 	return scripts
 }

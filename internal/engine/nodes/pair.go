@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"legwork/internal/catalog"
 	"legwork/internal/fault"
 	"legwork/internal/runbook"
 	"legwork/internal/work"
@@ -184,13 +185,43 @@ func (p *pair) do(ctx context.Context) outcome {
 		WithHint("upgrade the Runner"))
 }
 
-// handle runs the error handler after the last try.
+// handle runs the error handlers after the last try: that of the step, then those of the references around
+// it, until one recovers.
 func (p *pair) handle(ctx context.Context, failed outcome) outcome {
-	h := p.item.Step.OnError
-	if h == nil || ctx.Err() != nil {
-		return failed
+	if h := p.item.Step.OnError; h != nil {
+		if out, recovered := p.runHandler(ctx, failed, *h, "on_error"); recovered {
+			delete(out.values, runbook.RecoveredBy)
+			return out
+		}
 	}
-	p.say("%s: %s; on_error runs", p.item.Name, failed.failure.Message)
+	for _, h := range p.item.Handlers {
+		out, recovered := p.in(h).runHandler(ctx, failed, h.OnError, "on_error of "+h.Item)
+		if !recovered {
+			continue
+		}
+		if out.values == nil {
+			out.values = map[string]string{}
+		}
+		out.values[runbook.RecoveredBy] = h.Item
+		return out
+	}
+	return failed
+}
+
+// in returns the pair as the error handler of a reference sees it: with the options around the reference,
+// and its name.
+func (p *pair) in(h runbook.Handler) *pair {
+	item := *p.item
+	item.Name, item.Scope, item.Step.Env = h.Item, h.Scope, nil
+	return &pair{round: p.round, node: p.node, index: p.index, item: &item, secrets: p.secrets}
+}
+
+// runHandler runs an error handler, and reports whether it recovered the node.
+func (p *pair) runHandler(ctx context.Context, failed outcome, h catalog.ErrorHandler, name string) (outcome, bool) {
+	if ctx.Err() != nil {
+		return failed, false
+	}
+	p.say("%s: %s; %s runs", p.item.Name, failed.failure.Message, name)
 	p.after = &failed
 	defer func() { p.after = nil }()
 	out := p.timed(ctx, func(ctx context.Context) outcome {
@@ -205,13 +236,13 @@ func (p *pair) handle(ctx context.Context, failed outcome) outcome {
 		if out.failure != nil {
 			why = out.failure.Message
 		}
-		p.say("%s: on_error failed too: %s", p.item.Name, why)
-		return failed
+		p.say("%s: %s failed too: %s", p.item.Name, name, why)
+		return failed, false
 	case !h.Recover:
-		return failed
+		return failed, false
 	}
-	p.say("%s: recovered by on_error", p.item.Name)
-	return outcome{status: work.NodeRecovered, exit: failed.exit, values: out.values}
+	p.say("%s: recovered by %s", p.item.Name, name)
+	return outcome{status: work.NodeRecovered, exit: failed.exit, values: out.values}, true
 }
 
 // target gives where the Item's commands run.
