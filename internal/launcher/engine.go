@@ -99,7 +99,7 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 	if w.Spec.StepTimeout > 0 {
 		a.Until = time.Now().Add(w.Spec.StepTimeout - w.Spec.StepTimeout/10)
 	}
-	env, err := secretEnvironment(w.Spec)
+	env, err := secretEnvironment(step, w.Spec)
 	if err != nil {
 		return engine.Command{}, false, err
 	}
@@ -110,6 +110,9 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 	argv := []string{e.host.Program, "runner", "launch", file}
 	return engine.Command{Argv: argv, Env: engine.MergeEnv(w.Env, env), HandOver: true}, true, nil
 }
+
+// startsUnits reports whether a step can start processes, which need their tokens: a cleanup resumes lost ones.
+func startsUnits(step work.StepKind) bool { return step == work.StepLaunch || step == work.StepTidy }
 
 func resultPath(w engine.Workspace, step work.StepKind) string {
 	return filepath.Join(w.JobDir, "launch-"+string(step)+".result.json")
@@ -138,11 +141,16 @@ func withoutTokens(units []work.Unit) []work.Unit {
 	return bare
 }
 
-// secretEnvironment gives the variables in which the process finds what is secret of its task, see the package's comment.
-func secretEnvironment(spec *work.Spec) ([]string, error) {
+// secretEnvironment returns the secrets of a task as variables of the process. Each step gets only those that it needs.
+func secretEnvironment(step work.StepKind, spec *work.Spec) ([]string, error) {
 	var env []string
-	for i, u := range tokenUnits(spec.Task) {
-		env = append(env, unitToken+strconv.Itoa(i)+"="+u.Token)
+	if !startsUnits(step) && step != work.StepCheck { // a check examines the environment, but starts nothing
+		return nil, nil
+	}
+	if startsUnits(step) {
+		for i, u := range tokenUnits(spec.Task) {
+			env = append(env, unitToken+strconv.Itoa(i)+"="+u.Token)
+		}
 	}
 	for _, in := range spec.Inputs {
 		name, ok := strings.CutPrefix(in.Name, UnitEnv)

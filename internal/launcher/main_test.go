@@ -172,6 +172,41 @@ func TestFailureIsToldWithoutSecrets(t *testing.T) {
 	}
 }
 
+// TestStepsGetOnlyTheirSecrets: only steps that start processes get tokens, and only those and the check get the
+// environment of processes. Every step works with the rights of the cloud identity.
+func TestStepsGetOnlyTheirSecrets(t *testing.T) {
+	const (
+		token       = unitToken + "0=token-number-1"
+		environment = UnitEnv + "GREETING=good morning"
+		key         = "AWS_SECRET_ACCESS_KEY=key-of-aws"
+	)
+	for step, want := range map[work.StepKind][]string{
+		work.StepCheck:    {key, environment},
+		work.StepPrepare:  {key},
+		work.StepLaunch:   {key, environment, token},
+		work.StepTeardown: {key},
+		work.StepTidy:     {key, environment, token},
+	} {
+		w := engine.Workspace{JobDir: t.TempDir(), Spec: spec(catalog.Hosting{}), Env: []string{key}}
+		c, _, err := NewEngine(Host{Program: "/bin/legwork"}).Command(t.Context(), step, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, entry := range []string{key, environment, token} {
+			if slices.Contains(c.Env, entry) {
+				got = append(got, entry)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("step %s: got %q, want %q", step, got, want)
+		}
+		if !c.HandOver {
+			t.Errorf("step %s: the secrets are part of the initial environment", step)
+		}
+	}
+}
+
 func TestOtherSteps(t *testing.T) {
 	if result, said := performed(t, &fake{}, work.StepCheck, spec(catalog.Hosting{})); result.Status != work.StepSucceeded || said != "found cloud\n" {
 		t.Errorf("check: %+v, %s", result, said)
