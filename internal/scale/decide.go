@@ -13,6 +13,9 @@ const (
 	lastRetry  = 5 * time.Minute
 )
 
+// unavailableTime is how long an instance without a job may be unavailable. Then another one may take its place.
+const unavailableTime = 2 * time.Minute
+
 // Backoff tells how long after the last of so many failures in a row the next launch is tried.
 func Backoff(failures int) time.Duration {
 	if failures <= 0 {
@@ -109,7 +112,12 @@ func (v *view) again(at time.Time) {
 	}
 }
 
-func (v *view) free(u Unit) int { return max(v.JobsPerInstance-u.Active, 0) }
+func (v *view) free(u Unit) int {
+	if u.Unavailable {
+		return 0
+	}
+	return max(v.JobsPerInstance-u.Active, 0)
+}
 
 // freeOnline counts the places that a Job could take at once.
 func (v *view) freeOnline() (n int) {
@@ -165,9 +173,15 @@ func (v *view) mayGo(u Unit) string {
 		return ""
 	}
 	due := u.IdleFrom.Add(v.Idle)
+	if u.Unavailable {
+		due = u.IdleFrom.Add(min(v.Idle, unavailableTime))
+	}
 	if v.now.Before(due) {
 		v.again(due)
 		return ""
+	}
+	if u.Unavailable {
+		return "it takes no new jobs"
 	}
 	if len(v.online)-1 < v.Min || places < v.wanted() && !v.o.Stopped { // one that starts may never come
 		return ""

@@ -107,6 +107,41 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestUnavailableInstance gives the jobs of an instance that takes none to another one, and retires the first if it
+// stays idle.
+func TestUnavailableInstance(t *testing.T) {
+	for name, test := range map[string]struct {
+		idle   time.Duration
+		active int
+		max    int
+		launch int
+		retire string
+	}{
+		"another one starts":              {idle: time.Minute, max: 2, launch: 1},
+		"there is no room":                {idle: time.Minute, max: 1},
+		"idle for long":                   {idle: 3 * time.Minute, max: 2, launch: 1, retire: "it takes no new jobs"},
+		"idle for long, there is no room": {idle: 3 * time.Minute, max: 1, retire: "it takes no new jobs"},
+		"busy":                            {active: 1, max: 2, launch: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit := online("a", test.active, test.idle)
+			unit.Unavailable = true
+			policy := with(func(p *Policy) { p.Max, p.JobsPerInstance = test.max, 2 })
+			d := Decide(policy, Observation{Waiting: 1, Units: []Unit{unit}}, start)
+			if d.Launch != test.launch {
+				t.Errorf("launches: got %d (%s), want %d", d.Launch, d.Why, test.launch)
+			}
+			retired := ""
+			for _, r := range d.Retire {
+				retired += r.Why
+			}
+			if retired != test.retire {
+				t.Errorf("retired: got %q, want %q", retired, test.retire)
+			}
+		})
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	for n, want := range map[int]time.Duration{-1: 0, 0: 0, 1: 5 * time.Second, 2: 10 * time.Second, 6: 160 * time.Second, 7: 5 * time.Minute, 1000: 5 * time.Minute} {
 		if got := Backoff(n); got != want {

@@ -32,6 +32,8 @@ type Unit struct {
 	IdleFrom time.Time // since when no Job holds a place of it; zero while one does
 	Active   int       // Jobs that hold a place. One that waits for an approval holds none
 	Outdated bool      // of another release than the Runner should run
+
+	Unavailable bool // it takes no new jobs for now: no capacity
 }
 
 // Observation is how a Runner stands.

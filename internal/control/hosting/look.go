@@ -362,6 +362,7 @@ func (f *fleet) observe(now time.Time) scale.Observation {
 	o := scale.Observation{Waiting: len(f.waiting), Failures: f.state.Failures, FailedAt: f.state.FailedAt, Stopped: f.stopped()}
 	for _, n := range f.open {
 		u := scale.Unit{Name: n.Name, Since: n.StartedAt, IdleFrom: n.IdleFrom, Active: f.places[n.instance.ID], Outdated: f.outdated(n.Launch)}
+		u.Unavailable = n.instance.UnavailableReason != ""
 		if !f.serves(n.instance) {
 			u.Active = max(u.Active, f.hosting.JobsPerInstance)
 		}

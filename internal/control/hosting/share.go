@@ -87,7 +87,7 @@ func (f *fleet) room() int {
 	}
 	room := (f.hosting.Max - len(f.open)) * places
 	for _, o := range f.open {
-		if o.State != store.LaunchDraining {
+		if o.State != store.LaunchDraining && o.instance.UnavailableReason == "" {
 			room += places - f.places[o.instance.ID]
 		}
 	}
