@@ -151,7 +151,7 @@ type Control struct {
 	order        atomic.Uint64 // numbers transitions, taken while their Job is locked
 	sessions     *registry
 	handshakes   *handshakes
-	foreignLocal sync.Once
+	foreignLocal foreignLocalNote
 	queue        *queue.Queue
 	conductor    *conductor
 

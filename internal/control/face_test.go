@@ -161,6 +161,10 @@ func TestForeignLocalRunner(t *testing.T) {
 	taken.Name = catalog.LocalRunner
 	s.must(s.store.Update(t.Context(), func(tx *store.Tx) error { return tx.PutRunner(&taken) }))
 	by := catalog.Registrar{OrganizationID: s.org, ID: catalog.ServerRegistrar, AnyLabels: true}
+	broken, cancel := context.WithCancel(t.Context())
+	cancel()
+	refused := fault.New(fault.Conflict, "runner_exists", "")
+	s.c.noteForeignLocal(broken, catalog.Actor{}, by, refused) // must not count: the database did not store it
 	for range 2 {
 		_, err := s.c.RegisterRunner(t.Context(), by, catalog.Registration{Name: catalog.LocalRunner}, Proof{})
 		if got := fault.Code(err); got != "runner_exists" {
