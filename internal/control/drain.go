@@ -179,27 +179,6 @@ func (c *Control) leaving(s *session) {
 	})
 }
 
-// noteUnavailable stores why an instance takes no new jobs for now, or that it takes jobs again.
-func (c *Control) noteUnavailable(s *session) {
-	c.background(func(ctx context.Context) {
-		err := c.store.Update(ctx, func(tx *store.Tx) error {
-			reason, kind := s.known.State().Unavailable, "runner.available" // as it is now: an earlier call may be late
-			if reason != "" {
-				kind = "runner.unavailable"
-			}
-			if err := tx.SetUnavailable(s.id, reason); err != nil {
-				return err
-			}
-			return c.publish(tx, s.org, kind, s.runnerID, s.event())
-		})
-		if err != nil {
-			s.log.Warn("could not record whether an instance takes new jobs", "error", err)
-			return
-		}
-		c.signal(s.org)
-	})
-}
-
 // leaves tells whether the process of an Instance said that it ends, stored already or not.
 func (c *Control) leaves(i store.Instance) bool {
 	s := c.sessions.get(i.SessionID)

@@ -39,6 +39,8 @@ type session struct {
 	unavailable          string          // why the instance takes no new jobs, as was stored before this session
 	known                *queue.Instance // what the queue keeps of it, from the hello on
 
+	availability *availability
+
 	over  chan struct{} // closed when the Session has ended and all it sent is stored
 	heard atomic.Int64  // Unix nanoseconds of the last message
 
@@ -69,7 +71,7 @@ const maxWaiting = 16 << 20
 func newSession(c *Control, conn *wire.Conn) *session {
 	s := &session{
 		c: c, conn: conn, over: make(chan struct{}), closing: make(chan struct{}), beat: time.Now(),
-		pacer: newPacer(c.limits.LogRate),
+		pacer: newPacer(c.limits.LogRate), availability: newAvailability(),
 		lanes: map[wire.Ref]*lane{}, working: map[wire.Ref]bool{}, renew: map[wire.Ref]bool{},
 	}
 	s.load = work.LoadIdle
