@@ -4,11 +4,11 @@ package process
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+
+	"legwork/internal/work"
 )
 
 func TestScope(t *testing.T) {
@@ -28,22 +28,6 @@ func TestScope(t *testing.T) {
 		if got := host.scope("pool-1", 0); got != nil {
 			t.Errorf("%s: got %q, want nothing", name, got)
 		}
-	}
-}
-
-// TestScopeOptions lets systemd-run itself read the options. Without systemd as the first process it makes no scope: then
-// nothing but the connection to systemd may be missing.
-func TestScopeOptions(t *testing.T) {
-	program, err := exec.LookPath("systemd-run")
-	if err != nil {
-		t.Skip("systemd-run is not here")
-	}
-	argv := serviceManager{systemd: true, service: true, root: true, program: program}.scope("pool-1", 1)
-	out, err := exec.Command(argv[0], slices.Concat(argv[1:], []string{"true"})...).CombinedOutput()
-	said := string(out)
-	unconnected := strings.Contains(said, "not been booted") || strings.Contains(said, "connect to")
-	if err != nil && !unconnected {
-		t.Errorf("systemd-run: got %v, %s, want success or no connection to systemd", err, said)
 	}
 }
 
@@ -92,4 +76,57 @@ done
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestRefusedResumesDoNotCount refuses more resumes than a unit has. The unit must still be resumed
+// when the host allows it.
+func TestRefusedResumesDoNotCount(t *testing.T) {
+	p, refuse := newPlace(t), filepath.Join(t.TempDir(), "refuse")
+	program := filepath.Join(t.TempDir(), "systemd-run")
+	text := "#!/bin/sh\ntest -e '" + refuse + "' && exit 1\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nexec \"$@\"\n"
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *Launcher {
+		l := p.open(t)
+		l.services = serviceManager{systemd: true, service: true, root: true, program: program}
+		return l
+	}
+	const unit = "cloud-00000001"
+	task := p.bench().Task("owner", "cloud", unit)
+	if _, err := open().Ensure(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	p.journal(t, task, unit)
+	p.kill(t, unit)
+	if err := os.WriteFile(refuse, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	resume := func() *unitState {
+		reports, err := open().Resume(t.Context(), lostTask(p.bench(), unit))
+		if err != nil || len(reports) != 1 || reports[0].State != work.UnitRunning {
+			t.Fatalf("resume: got %+v, %v, want one report of a process that is not over", reports, err)
+		}
+		u, err := readUnit(filepath.Join(open().folder(task), unit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &unitState{resumes: u.Resumes, alive: func() bool { return u.Process.Alive() }}
+	}
+	for range maxResumes + 1 {
+		got := resume()
+		await(t, "the host has refused it", func() bool { return !got.alive() })
+	}
+	if err := os.Remove(refuse); err != nil {
+		t.Fatal(err)
+	}
+	if got := resume(); !got.alive() || got.resumes != 1 {
+		t.Errorf("when the host allows it: got alive %t, %d resumes, want alive, 1", got.alive(), got.resumes)
+	}
+}
+
+// unitState is what a record says of a unit.
+type unitState struct {
+	resumes int
+	alive   func() bool
 }

@@ -138,7 +138,7 @@ func (l *Launcher) start(task *work.RunnerTask, w work.Unit, u *unit) error {
 		return unusable(u.dir, err)
 	}
 	defer log.Close()
-	argv = append(l.services.scope(u.Unit, u.Resumes), argv...)
+	argv = append(l.services.scope(u.Unit, u.Restarts), argv...)
 	cmd := exec.Command("/bin/sh", append([]string{"-c", gate}, argv...)...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = u.dir, l.environment(task, w, u.dir), log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -56,6 +56,8 @@ type unit struct {
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"` // when that was seen
 	Resumes int       `json:"resumes,omitempty"`
+	// Restarts counts the resumes with those that the host refused.
+	Restarts int `json:"restarts,omitempty"`
 
 	dir   string
 	stray bool // its record tells nothing
