@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -92,16 +94,7 @@ func (s *Server) patchOnce(r *http.Request, fields *huma.Schema, change map[stri
 	if refused != nil {
 		return refused
 	}
-	var record map[string]any
-	if err := json.Unmarshal(current.body.Bytes(), &record); err != nil {
-		return s.problemAnswer(r, err)
-	}
-	for name := range record {
-		if fields.Properties[name] == nil {
-			delete(record, name) // the server adds it
-		}
-	}
-	merged, err := json.Marshal(mergePatch(record, change))
+	merged, err := patched(current.body.Bytes(), fields, change)
 	if err != nil {
 		return s.problemAnswer(r, err)
 	}
@@ -115,12 +108,51 @@ func readPatch(w http.ResponseWriter, r *http.Request, limit int64) (map[string]
 		return nil, err
 	}
 	var change map[string]any
-	if json.Unmarshal(content, &change) != nil || change == nil {
+	if decodeExactly(content, &change) != nil || change == nil {
 		return nil, fault.New(fault.Invalid, "request_invalid",
 			"the body is not a JSON object with the fields to change").
 			WithHint("send a JSON merge patch (RFC 7396), for example {\"description\":\"new\"}")
 	}
 	return change, nil
+}
+
+// patched returns the body of the PUT: a record without the fields that the server adds, with a change merged into it.
+// Fields that the change does not name keep their text.
+func patched(current []byte, fields *huma.Schema, change map[string]any) ([]byte, error) {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(current, &given); err != nil {
+		return nil, err
+	}
+	record := map[string]any{}
+	for name, text := range given {
+		if fields.Properties[name] == nil {
+			continue
+		}
+		record[name] = text
+		if _, ok := change[name].(map[string]any); !ok {
+			continue
+		}
+		var value any
+		if err := decodeExactly(text, &value); err != nil {
+			return nil, err
+		}
+		record[name] = value
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(mergePatch(record, change))
+	return out.Bytes(), err
+}
+
+// decodeExactly decodes a JSON value without rounding its numbers.
+func decodeExactly(content []byte, value any) error {
+	if !json.Valid(content) {
+		return errors.New("this is not one JSON value")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.UseNumber()
+	return decoder.Decode(value)
 }
 
 // mergePatch merges a change into a record (RFC 7396).

@@ -265,6 +265,8 @@ func (d *decoder) values(n *yaml.Node, v reflect.Value, field string) {
 	v.Set(reflect.ValueOf(m))
 }
 
+const inexactNumber = "has a number that is too large to be kept digit by digit: put it in quotes"
+
 // any reads any value as JSON has it. A number that does not survive as a 64-bit float is refused: it is an identifier rather
 // than a number, and goes in quotes.
 func (d *decoder) any(n *yaml.Node, field string) (value any, ok bool) {
@@ -273,7 +275,7 @@ func (d *decoder) any(n *yaml.Node, field string) (value any, ok bool) {
 		return nil, false
 	}
 	if err := json.Unmarshal(raw, &value); err != nil || !floats(raw) {
-		d.add(d.line(n), field, "has a number that is too large to be kept digit by digit: put it in quotes")
+		d.add(d.line(n), field, inexactNumber)
 		return nil, false
 	}
 	return value, true

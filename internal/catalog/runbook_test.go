@@ -504,6 +504,17 @@ func TestValuesOfAnyKindAreReadStrictly(t *testing.T) {
 	}
 }
 
+// TestRoundedNumbersAreRefused: a runbook that comes as JSON may hold numbers that the decoder has rounded.
+func TestRoundedNumbersAreRefused(t *testing.T) {
+	for _, value := range []any{9007199254740992.0, map[string]any{"deep": []any{1e17}}} {
+		r := validRunbook()
+		r.Steps[0] = catalog.RunbookStep{Runbook: &catalog.RunbookRef{Name: "x", Options: map[string]any{"a": value}}}
+		if got := details(r.Validate()); !strings.Contains(got, "too large to be kept digit by digit") {
+			t.Errorf("%v: got %q, want that the number is too large", value, got)
+		}
+	}
+}
+
 func TestSudoOfSingleStepsHasAUserAndAPassword(t *testing.T) {
 	r := validRunbook()
 	r.Connection = catalog.ConnectionSpec{SudoUser: "app", SudoPassword: "sudo-password"}

@@ -259,6 +259,8 @@ func (c *checker) jsonValues(field string, values map[string]any, most, bytes in
 		c.add(field, "holds a value that JSON does not have")
 	case len(text) > bytes:
 		c.add(field, "has %d bytes as JSON, more than %d", len(text), bytes)
+	case !floats(text):
+		c.add(field, inexactNumber)
 	}
 }
 

@@ -171,6 +171,9 @@ func typedValue(o catalog.Option, value any) (any, string) {
 	}
 	text, ok := value.(string)
 	if !ok {
+		if rounded(value) {
+			return nil, "is a number that is too large to be kept digit by digit: put it in quotes"
+		}
 		if text, ok = scalarText(value); !ok || o.Type == catalog.DateOption || o.Type == catalog.FileOption {
 			return nil, "wants a text"
 		}
@@ -201,6 +204,15 @@ func scalarText(value any) (string, bool) {
 	return "", false
 }
 
+// exactNumbers is where a 64-bit float stops holding every whole number.
+const exactNumbers = 1 << 53
+
+// rounded reports whether a value is a number that JSON may have rounded.
+func rounded(value any) bool {
+	f, ok := value.(float64)
+	return ok && math.Abs(f) >= exactNumbers
+}
+
 func formatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func number(o catalog.Option, value any) (any, string) {
@@ -217,8 +229,8 @@ func number(o catalog.Option, value any) (any, string) {
 	switch {
 	case err != nil || math.IsInf(f, 0) || math.IsNaN(f) || strings.ContainsAny(text, "xX_"):
 		return nil, fmt.Sprintf("wants a number, found %s", brief(text))
-	case math.Abs(f) > 1e18:
-		return nil, "wants a number of at most 18 digits"
+	case math.Abs(f) >= exactNumbers:
+		return nil, "wants a number below 9007199254740992; make it a string option to keep every digit"
 	case o.Min != nil && f < *o.Min:
 		return nil, fmt.Sprintf("wants at least %s, found %s", formatNumber(*o.Min), brief(text))
 	case o.Max != nil && f > *o.Max:
@@ -257,7 +269,7 @@ func list(o catalog.Option, value any) (any, string) {
 		for i, element := range x {
 			text, ok := element.(string)
 			if !ok {
-				if text, ok = scalarText(element); !ok {
+				if text, ok = scalarText(element); !ok || rounded(element) {
 					return nil, fmt.Sprintf("wants texts, and its value %d is none", i+1)
 				}
 			}

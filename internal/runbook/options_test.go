@@ -51,9 +51,10 @@ func TestWrongOptionsAreNamedAtOnce(t *testing.T) {
 	for name, wrong := range map[string][]any{
 		"env":      {"prd", "", nil, []any{"dev"}},
 		"version":  {"v1 ", "xv1", "v1\n", "\x00"},
-		"count":    {"0", 11.0, "many", "NaN", "1e400", "0x5", true, []any{1.0}},
+		"free":     {9007199254740992.0},
+		"count":    {"0", "9007199254740993", 11.0, "many", "NaN", "1e400", "0x5", true, []any{1.0}},
 		"force":    {"maybe", 3.0},
-		"hosts":    {"a,B", []any{"a,b"}, []any{map[string]any{}}, 3.0, strings.Repeat("a,", 2000)},
+		"hosts":    {"a,B", []any{"a,b"}, []any{map[string]any{}}, []any{1e16}, 3.0, strings.Repeat("a,", 2000)},
 		"day":      {"31.1.2026", "2026-02-30", 3.0},
 		"file":     {strings.Repeat("x", runbook.MaxFileBytes+1), 3.0},
 		"password": {"hunter2", 3.0, "a\x00bcdefgh"},

@@ -6,7 +6,9 @@
 package work
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -595,4 +597,12 @@ type ResourceChange struct {
 	Actions []string `json:"actions"` // create, update, delete, read, no-op
 	Before  any      `json:"before,omitempty"`
 	After   any      `json:"after,omitempty"`
+}
+
+// UnmarshalJSON keeps the digits of numbers: Before and After hold json.Number in place of float64.
+func (c *ResourceChange) UnmarshalJSON(data []byte) error {
+	type plain ResourceChange
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	return decoder.Decode((*plain)(c))
 }
