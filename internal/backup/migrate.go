@@ -42,10 +42,11 @@ func Migrate(ctx context.Context, m Migration) (err error) {
 	if _, err := checkUnused(ctx, m.From); err != nil {
 		return err
 	}
-	held, err := holdSource(ctx, source)
+	hold, err := source.Hold(ctx, holdMigrating)
 	if err != nil {
 		return err
 	}
+	held := hold.Reason == holdMigrating // otherwise it was on hold for another reason, which stays
 	if held {
 		defer func() {
 			if err != nil {
@@ -102,11 +103,7 @@ func checkUnused(ctx context.Context, database string) (position int64, err erro
 		return 0, err
 	}
 	defer now.Close()
-	if now.Live > 0 {
-		return 0, fault.New(fault.Conflict, "database_in_use", "%d running servers use the database", now.Live).
-			WithHint("stop them; a server that was killed counts for 30 seconds more")
-	}
-	return now.Position, nil
+	return now.Position, store.CheckUnused(now.Live)
 }
 
 // checkUnchanged refuses a source that a server used while it was copied.
@@ -187,24 +184,6 @@ func compare(ctx context.Context, s *store.Snapshot, l *store.Loader) error {
 		}
 	}
 	return nil
-}
-
-// holdSource puts a source on hold. It returns false when the source was on hold already for another reason than its migration.
-func holdSource(ctx context.Context, source *store.Store) (held bool, err error) {
-	err = source.Update(ctx, func(tx *store.Tx) error {
-		i, err := tx.InstallationForUpdate()
-		if err != nil || i.ID == "" {
-			return err
-		}
-		if i.Hold != nil { // of an earlier call that was killed
-			held = i.Hold.Reason == holdMigrating
-			return nil
-		}
-		held = true
-		i.Hold = &store.Hold{Reason: holdMigrating, Since: tx.Now()}
-		return tx.PutInstallation(i)
-	})
-	return held, err
 }
 
 func changeHold(ctx context.Context, source *store.Store, reason string) error {

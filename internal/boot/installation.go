@@ -175,15 +175,6 @@ func holdDatabase(ctx context.Context, settings ServerSettings, reason string) e
 		return err
 	}
 	defer st.Close()
-	return st.Update(ctx, func(tx *store.Tx) error {
-		i, err := tx.InstallationForUpdate()
-		if err != nil || i.Hold != nil {
-			return err
-		}
-		if i.ID == "" {
-			i.ID = uuid.NewString()
-		}
-		i.Hold = &store.Hold{Reason: reason, Since: tx.Now()}
-		return tx.PutInstallation(i)
-	})
+	_, err = st.Hold(ctx, reason)
+	return err
 }

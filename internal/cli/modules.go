@@ -13,6 +13,7 @@ import (
 
 	"legwork/internal/api"
 	"legwork/internal/catalog"
+	"legwork/internal/control"
 	"legwork/internal/fault"
 	"legwork/internal/work"
 )
@@ -116,7 +117,7 @@ func moduleDetails(shown api.Module, m catalog.Module) *table {
 	t.add("id", m.ID)
 	t.add("status", strings.ReplaceAll(string(shown.Status), "_", " "))
 	if shown.State != nil {
-		t.add("state", shown.State.String())
+		t.add("state", control.DescribeState(*shown.State))
 	}
 	t.add("engine", orDash(string(m.Engine)))
 	t.add("runner", orDash(m.Runner))

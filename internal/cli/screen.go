@@ -28,7 +28,7 @@ type cleanerState uint8
 const (
 	ground cleanerState = iota
 	escape
-	control  // after ESC [
+	sequence // after ESC [
 	text     // of a command that ends with ESC \ or BEL
 	textOver // ESC within it
 )
@@ -71,7 +71,7 @@ func (c *logCleaner) step(dst []byte, r rune) []byte {
 	case escape:
 		c.afterEscape(r)
 		return dst
-	case control:
+	case sequence:
 		return c.inControl(dst, r)
 	case text, textOver:
 		c.inText(r)
@@ -128,7 +128,7 @@ func (c *logCleaner) afterEscape(r rune) {
 }
 
 func (c *logCleaner) beginControl() {
-	c.state, c.params, c.odd = control, c.params[:0], false
+	c.state, c.params, c.odd = sequence, c.params[:0], false
 }
 
 func (c *logCleaner) inControl(dst []byte, r rune) []byte {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -229,4 +230,26 @@ func refuseWhileBusy(tx *store.Tx, m catalog.Module) error {
 	}
 	return fault.New(fault.Conflict, "module_busy", "job #%d of module %s is under way", holder.Number, m.Path()).
 		WithHint("wait for it, or run: legwork job cancel %d", holder.Number)
+}
+
+// DescribeState returns where a state is, for people.
+func DescribeState(l store.StateLocation) string {
+	instance := fmt.Sprintf("instance %s of runner %s", l.Instance, l.Runner)
+	switch {
+	case !l.State.Local:
+		return "in backend " + l.State.Backend
+	case l.StartEmpty:
+		return "released: the next job may start without a state"
+	case l.Released:
+		return fmt.Sprintf("released from %s: the next job needs the state with serial %d", instance, l.State.Serial)
+	case !l.State.Exists && !l.Changing:
+		return "none yet"
+	case l.Changing:
+		return "on " + instance + ", which is changing it or did not report the end of a change"
+	}
+	resources := fmt.Sprintf("%d resources", l.State.Resources)
+	if l.State.Resources == 1 {
+		resources = "1 resource"
+	}
+	return fmt.Sprintf("on %s (serial %d, %s)", instance, l.State.Serial, resources)
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Installation is what a database knows about itself as a whole.
@@ -41,6 +43,32 @@ func (tx *Tx) InstallationForUpdate() (Installation, error) {
 		return Installation{}, err
 	}
 	return tx.Installation()
+}
+
+// Hold puts the installation on hold, unless it is on hold already, and returns the hold that is in effect.
+func (s *Store) Hold(ctx context.Context, reason string) (h Hold, err error) {
+	err = s.Update(ctx, func(tx *Tx) error {
+		i, err := tx.InstallationForUpdate()
+		if err != nil {
+			return err
+		}
+		if i.Hold != nil {
+			h = *i.Hold
+			return nil
+		}
+		h = Hold{Reason: reason, Since: tx.Now()}
+		i.Hold = &h
+		return tx.putIdentified(i)
+	})
+	return h, err
+}
+
+// putIdentified stores the record of the installation. One that has no ID yet, because no server has used the database, gets one.
+func (tx *Tx) putIdentified(i Installation) error {
+	if i.ID == "" {
+		i.ID = uuid.NewString()
+	}
+	return tx.PutInstallation(i)
 }
 
 // PutInstallation stores the record of the installation.

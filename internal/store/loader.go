@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
@@ -235,11 +234,8 @@ func (l *Loader) Finish(ctx context.Context, hold string) error {
 		if hold != "" {
 			i.Hold = &Hold{Reason: hold, Since: tx.Now()}
 		}
-		if hold != "" && i.ID == "" { // the source never served with this schema
-			i.ID = uuid.NewString()
-		}
-		if i.ID != "" {
-			if err := tx.PutInstallation(i); err != nil {
+		if hold != "" || i.ID != "" { // without an ID, the source never served with this schema
+			if err := tx.putIdentified(i); err != nil {
 				return err
 			}
 		}
@@ -300,7 +296,7 @@ func Clear(ctx context.Context, url string) (kept string, err error) {
 func dropTables(ctx context.Context, tx *sql.Tx, d *dialect, queries schemaQueries) error {
 	live, err := liveIfAny(ctx, tx, newTx(ctx, tx, d, false))
 	if err != nil || live > 0 {
-		return errors.Join(err, inUse(live))
+		return errors.Join(err, CheckUnused(live))
 	}
 	tables, err := schemaNames(ctx, tx, queries.tables)
 	if err != nil || len(tables) == 0 {
@@ -328,7 +324,8 @@ func liveIfAny(ctx context.Context, db *sql.Tx, q *Tx) (int, error) {
 	return liveServers(ctx, q)
 }
 
-func inUse(servers int) error {
+// CheckUnused returns a fault that tells the user to stop the servers, when there are any that use a database.
+func CheckUnused(servers int) error {
 	if servers == 0 {
 		return nil
 	}

@@ -34,28 +34,6 @@ func (l StateLocation) Holder() work.StateHolder {
 	return work.StateHolder{RunnerID: l.RunnerID, Runner: l.Runner, Instance: l.Instance}
 }
 
-// String says in words where the state is.
-func (l StateLocation) String() string {
-	instance := fmt.Sprintf("instance %s of runner %s", l.Instance, l.Runner)
-	switch {
-	case !l.State.Local:
-		return "in backend " + l.State.Backend
-	case l.StartEmpty:
-		return "released: the next job may start without a state"
-	case l.Released:
-		return fmt.Sprintf("released from %s: the next job needs the state with serial %d", instance, l.State.Serial)
-	case !l.State.Exists && !l.Changing:
-		return "none yet"
-	case l.Changing:
-		return "on " + instance + ", which is changing it or did not report the end of a change"
-	}
-	resources := fmt.Sprintf("%d resources", l.State.Resources)
-	if l.State.Resources == 1 {
-		resources = "1 resource"
-	}
-	return fmt.Sprintf("on %s (serial %d, %s)", instance, l.State.Serial, resources)
-}
-
 // StateLocation returns where a module keeps its state. ok is false when no job reported it.
 func (tx *Tx) StateLocation(org, moduleID string) (l StateLocation, ok bool, err error) {
 	return find(tx, scanStateLocation, "SELECT doc FROM state_locations WHERE org = $1 AND module_id = $2", org, moduleID)

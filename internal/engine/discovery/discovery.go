@@ -122,7 +122,7 @@ func Main(ctx context.Context, file string, out io.Writer) int {
 		o = outcome{Failure: failure(err)}
 		fmt.Fprintln(out, o.Failure.Message)
 	} else {
-		fmt.Fprintf(out, "%s found\n", counted(len(nodes), "node"))
+		fmt.Fprintf(out, "nodes found: %d\n", len(nodes))
 	}
 	if err := write(t.Result, o); err != nil {
 		fmt.Fprintln(out, err)
@@ -132,13 +132,6 @@ func Main(ctx context.Context, file string, out io.Writer) int {
 		return 1
 	}
 	return 0
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func failure(err error) *work.Failure {
