@@ -132,7 +132,7 @@ func (cc *clientConn) greet(in *bufio.Reader, version, key string) error {
 	if err := decodeBody(answer, &cc.peer); err != nil {
 		return err
 	}
-	if _, err := commonProtocol(cc.peer.Min, cc.peer.Max); err != nil {
+	if _, err := commonProtocol(protocolMin, cc.peer.Min, cc.peer.Max); err != nil {
 		return err
 	}
 	return cc.conn.SetDeadline(time.Time{})

@@ -110,17 +110,18 @@ func (p *peer) greet(in io.Reader) error {
 	if err := decodeBody(f, &hello); err != nil || f.Op != opHello {
 		return fmt.Errorf("greeting the Runner: the first message is no hello")
 	}
+	speak, err := commonProtocol(protocolKeyed, hello.Min, hello.Max)
+	mine := helloBody{Min: protocolKeyed, Max: protocolMax, Version: p.keeper.version, Pid: os.Getpid(), Speak: speak}
+	if err != nil {
+		p.send(f.Call, opHello, mine, err)
+		return fmt.Errorf("greeting the Runner: %w", err)
+	}
 	if subtle.ConstantTimeCompare([]byte(hello.Key), []byte(p.keeper.key)) != 1 {
 		err := fault.New(fault.Forbidden, "keeper_key", "the keeper serves only programs that can read its folder")
 		p.send(f.Call, opHello, helloBody{}, err)
 		return fmt.Errorf("greeting the Runner: %w", err)
 	}
-	speak, err := commonProtocol(hello.Min, hello.Max)
-	mine := helloBody{Min: protocolMin, Max: protocolMax, Version: p.keeper.version, Pid: os.Getpid(), Speak: speak}
-	p.send(f.Call, opHello, mine, err)
-	if err != nil {
-		return fmt.Errorf("greeting the Runner: %w", err)
-	}
+	p.send(f.Call, opHello, mine, nil)
 	return p.conn.SetReadDeadline(time.Time{})
 }
 

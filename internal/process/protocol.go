@@ -18,13 +18,17 @@ import (
 //
 //	1  hello, start, stop, list, wait, retire; event "spools"
 //	2  start: Spec.Framed
-//	3  start: Spec.HandOver
+//	3  start: Spec.HandOver; hello: the key is required
+//
+// A runner still understands keepers of all numbers, which keep the commands that an earlier release started. A keeper refuses
+// runners that speak less than 3, since those send no key: a runner that is rolled back gets the fault keeper_protocol.
 const (
-	protocolMin = 1
+	protocolMin = 1 // that a runner speaks
 	protocolMax = 3
 
 	protocolFramed   = 2 // since which a keeper knows Spec.Framed
 	protocolHandOver = 3 // since which a keeper knows Spec.HandOver
+	protocolKeyed    = 3 // since which a keeper requires the key, and the least that a keeper speaks
 )
 
 // The operations and the one event.
@@ -80,14 +84,14 @@ type spoolsBody struct {
 	Spools []SpoolState `cbor:"spools"`
 }
 
-// commonProtocol picks the number to speak with a peer that knows from min to max.
-func commonProtocol(peerMin, peerMax int) (int, error) {
+// commonProtocol returns the number to speak between this side, which speaks least and more, and a peer that speaks peerMin to peerMax.
+func commonProtocol(least, peerMin, peerMax int) (int, error) {
 	speak := min(peerMax, protocolMax)
-	if speak < max(peerMin, protocolMin) {
+	if speak < max(peerMin, least) {
 		return 0, fault.New(fault.Unsupported, "keeper_protocol",
 			"the Runner and its keeper share no protocol: this side speaks %d to %d, the other %d to %d",
-			protocolMin, protocolMax, peerMin, peerMax).
-			WithHint("let the commands that run come to their end with the Runner that started them, then upgrade")
+			least, protocolMax, peerMin, peerMax).
+			WithHint("start the release that started the commands again until they have ended; then change the release")
 	}
 	return speak, nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,14 +17,17 @@ import (
 )
 
 func TestCommonProtocol(t *testing.T) {
-	if speak, err := commonProtocol(1, 99); err != nil || speak != protocolMax {
+	if speak, err := commonProtocol(protocolMin, 1, 99); err != nil || speak != protocolMax {
 		t.Fatalf("a newer peer: %d, %v", speak, err)
 	}
-	if _, err := commonProtocol(protocolMax+1, 99); !fault.Is(err, fault.Unsupported) {
+	if _, err := commonProtocol(protocolMin, protocolMax+1, 99); !fault.Is(err, fault.Unsupported) {
 		t.Fatalf("a peer that is too new: %v", err)
 	}
-	if _, err := commonProtocol(0, protocolMin-1); !fault.Is(err, fault.Unsupported) {
+	if _, err := commonProtocol(protocolMin, 0, protocolMin-1); !fault.Is(err, fault.Unsupported) {
 		t.Fatalf("a peer that is too old: %v", err)
+	}
+	if speak, err := commonProtocol(protocolMin, 1, 2); err != nil || speak != 2 {
+		t.Errorf("a runner with a keeper of the release before: got protocol %d and error %v, want 2 and none", speak, err)
 	}
 }
 
@@ -87,6 +91,19 @@ func (p *rawPeer) answer() frame {
 		if f.Op != opSpools {
 			return f
 		}
+	}
+}
+
+// TestRunnerWithoutKey checks what a runner of a release before the key hears from a keeper.
+func TestRunnerWithoutKey(t *testing.T) {
+	p := newRawPeer(newBench(t))
+	p.say(map[any]any{2: opHello, 3: map[string]any{"min": 1, "max": 2, "version": "1"}})
+	err := p.answer().Fault.asError()
+	if got, want := fault.Code(err), "keeper_protocol"; got != want {
+		t.Errorf("code of the fault: got %q, want %q", got, want)
+	}
+	if got, want := fault.Of(err).Hint, "start the release that started the commands again until they have ended"; !strings.Contains(got, want) {
+		t.Errorf("hint: got %q, want one with %q", got, want)
 	}
 }
 
@@ -175,7 +192,7 @@ func TestFramedNeedsANewKeeper(t *testing.T) {
 
 func TestKeeperEndsBadConnections(t *testing.T) {
 	b := newBench(t)
-	hello := map[any]any{2: opHello, 3: map[string]any{"min": 1, "max": 1}}
+	hello := map[any]any{2: opHello, 3: map[string]any{"min": 1, "max": protocolMax, "key": readKey(b.keeper)}}
 	for name, talk := range map[string]func(*rawPeer){
 		"no hello":    func(p *rawPeer) { p.say(map[any]any{1: 1, 2: opList}) },
 		"no protocol": func(p *rawPeer) { p.say(map[any]any{2: opHello, 3: map[string]any{"min": 50, "max": 60}}); p.answer() },
