@@ -24,7 +24,7 @@ import (
 // Settings are what New needs besides the database.
 type Settings struct {
 	Dir           string        // the Server's data folder: master-key and admin-token lie here
-	MasterKeyFile string        // where the master key is instead; "" = master-key in Dir
+	MasterKey     MasterKeyFile // without a path: master-key in Dir
 	TokenLifetime time.Duration // of what Issue hands out; 0 = 15 minutes
 
 	RegistrationToken string // with which any number of Runners may register themselves; "" = none
@@ -65,8 +65,9 @@ func New(ctx context.Context, st *store.Store, settings Settings, log *slog.Logg
 	if err := os.MkdirAll(settings.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
-	master := MasterKeyPath(settings.Dir, settings.MasterKeyFile)
-	if err := needMasterKey(ctx, st, master); err != nil {
+	master := settings.MasterKey
+	master.Path = MasterKeyPath(settings.Dir, master.Path)
+	if err := needMasterKey(ctx, st, master.Path); err != nil {
 		return nil, err
 	}
 	sealer, err := OpenSealer(ctx, st, master)
@@ -183,7 +184,7 @@ func (a *Access) signingKey(ctx context.Context) ([]byte, error) {
 	}
 	key, err := a.sealer.Open(sealed, []byte(signingKeyName))
 	if err != nil {
-		return nil, wrongMaster(a.sealer.path).WithCause(err)
+		return nil, wrongMaster(a.sealer.file.Path).WithCause(err)
 	}
 	return key, nil
 }

@@ -101,7 +101,7 @@ func TestFirstStartAfterACrash(t *testing.T) {
 func TestServersOfOneDatabaseStartAtOnce(t *testing.T) {
 	st := openStore(t)
 	key := t.TempDir()
-	if _, err := makeMasterKey(filepath.Join(key, masterKeyFile)); err != nil {
+	if _, err := makeMasterKey(MasterKeyFile{Path: filepath.Join(key, masterKeyFile)}); err != nil {
 		t.Fatal(err)
 	}
 	master, _ := os.ReadFile(filepath.Join(key, masterKeyFile))
@@ -129,7 +129,7 @@ func TestServersOfOneDatabaseStartAtOnce(t *testing.T) {
 		t.Errorf("%d admin tokens", tokens)
 	}
 	empty, other := t.TempDir(), t.TempDir()
-	if _, err := makeMasterKey(filepath.Join(other, masterKeyFile)); err != nil {
+	if _, err := makeMasterKey(MasterKeyFile{Path: filepath.Join(other, masterKeyFile)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{empty, other} {

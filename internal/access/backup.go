@@ -12,13 +12,13 @@ import (
 )
 
 // KeyFiles returns the master key and the admin token as they are in their files. There may be no file of the admin token.
-func KeyFiles(dir, masterKeyFile string) (masterKey, adminToken string, err error) {
-	path := MasterKeyPath(dir, masterKeyFile)
+func KeyFiles(dir string, file MasterKeyFile) (masterKey, adminToken string, err error) {
+	path := file.Path
 	if _, err := os.Stat(path + nextSuffix); err == nil {
 		return "", "", fault.New(fault.Conflict, "rotation_unfinished", "a rotation of the master key was interrupted").
 			WithHint("finish it first: run legwork server rotate-key again")
 	}
-	if _, err := readMasterKey(path); err != nil {
+	if _, err := readMasterKey(file); err != nil {
 		return "", "", err
 	}
 	key, err := os.ReadFile(path)
@@ -33,8 +33,8 @@ func KeyFiles(dir, masterKeyFile string) (masterKey, adminToken string, err erro
 }
 
 // PutKeyFiles writes the files that KeyFiles read. A file that is there already must have the same content.
-func PutKeyFiles(dir, masterKeyFile, masterKey, adminToken string) error {
-	if err := putKeyFile(MasterKeyPath(dir, masterKeyFile), masterKey); err != nil || adminToken == "" {
+func PutKeyFiles(dir, masterKeyPath, masterKey, adminToken string) error {
+	if err := putKeyFile(masterKeyPath, masterKey); err != nil || adminToken == "" {
 		return err
 	}
 	return putKeyFile(filepath.Join(dir, adminTokenFile), adminToken)
@@ -54,7 +54,7 @@ func putKeyFile(path, text string) error {
 }
 
 // HasMasterKey reports whether the file of the master key is there.
-func HasMasterKey(dir, masterKeyFile string) bool {
-	_, err := os.Stat(MasterKeyPath(dir, masterKeyFile))
+func HasMasterKey(path string) bool {
+	_, err := os.Stat(path)
 	return err == nil
 }

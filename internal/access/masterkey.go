@@ -21,6 +21,20 @@ const masterKeyFile = "master-key"
 // nextSuffix is how the name of the file ends that holds the master key that a rotation is about to take.
 const nextSuffix = ".next"
 
+// MasterKeyFile names the file of a master key. Users outside its group never get access to it.
+type MasterKeyFile struct {
+	Path             string
+	AllowGroupAccess bool // members of the file's group may access it, as on a volume that Kubernetes mounts with fsGroup
+}
+
+// ForbiddenMode returns the bits of a mode that files and folders with keys must not have.
+func ForbiddenMode(allowGroupAccess bool) fs.FileMode {
+	if allowGroupAccess {
+		return 0o007
+	}
+	return 0o077
+}
+
 // MasterKeyPath gives the file of the master key: the one that the setting names, or the one in the data folder.
 func MasterKeyPath(dir, setting string) string {
 	if setting != "" {
@@ -30,16 +44,16 @@ func MasterKeyPath(dir, setting string) string {
 }
 
 // makeMasterKey makes the file when there is none, and gives its key.
-func makeMasterKey(path string) ([]byte, error) {
-	key, err := readMasterKey(path)
+func makeMasterKey(file MasterKeyFile) ([]byte, error) {
+	key, err := readMasterKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	err = writeOnce(path, newKeyText())
+	err = writeOnce(file.Path, newKeyText())
 	if err != nil && !errors.Is(err, fs.ErrExist) { // else another process was faster
 		return nil, fmt.Errorf("write the master key: %w", err)
 	}
-	return readMasterKey(path)
+	return readMasterKey(file)
 }
 
 func newKeyText() string {
@@ -48,15 +62,17 @@ func newKeyText() string {
 	return base64.StdEncoding.EncodeToString(key) + "\n"
 }
 
-// readMasterKey reads the key of a file that its owner alone may read.
-func readMasterKey(path string) ([]byte, error) {
+// readMasterKey reads the key of a file that only its owner, or also its group, may access.
+func readMasterKey(file MasterKeyFile) ([]byte, error) {
+	path := file.Path
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the master key: %w", err)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fault.New(fault.Invalid, "master_key_open", "others than its owner may read the master key file %s: its mode is %04o", path, mode).
-			WithHint("chmod 600 %s; if somebody may have read it: legwork server rotate-key, then with --data", path)
+	if mode := info.Mode().Perm(); mode&ForbiddenMode(file.AllowGroupAccess) != 0 && runtime.GOOS != "windows" {
+		return nil, fault.New(fault.Invalid, "master_key_open", "other users may access the master key file %s: its mode is %04o", path, mode).
+			WithHint("chmod 600 %s; if somebody may have read it: legwork server rotate-key, then with --data; on a volume that the "+
+				"owner's group shares, set allow_group_access", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -71,10 +87,10 @@ func readMasterKey(path string) ([]byte, error) {
 }
 
 // masterKeys gives the master key and, while a rotation is under way or was broken off, the next one.
-func masterKeys(path string) (keys [][]byte, err error) {
-	for _, name := range []string{path, path + nextSuffix} {
-		key, err := readMasterKey(name)
-		if errors.Is(err, fs.ErrNotExist) && name != path {
+func masterKeys(file MasterKeyFile) (keys [][]byte, err error) {
+	for _, path := range []string{file.Path, file.Path + nextSuffix} {
+		key, err := readMasterKey(MasterKeyFile{Path: path, AllowGroupAccess: file.AllowGroupAccess})
+		if errors.Is(err, fs.ErrNotExist) && path != file.Path {
 			break
 		}
 		if err != nil {

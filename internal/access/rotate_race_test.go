@@ -33,7 +33,7 @@ func TestTheMasterKeyIsRotatedUnderServers(t *testing.T) {
 	for range 3 {
 		other := openPostgres()
 		readers.Go(func() {
-			s := &Sealer{store: other, path: path}
+			s := &Sealer{store: other, file: MasterKeyFile{Path: path}}
 			for ctx.Err() == nil {
 				if err := s.refresh(context.WithoutCancel(ctx)); err != nil {
 					t.Errorf("a Server cannot read the keys: %v", err)
@@ -44,7 +44,7 @@ func TestTheMasterKeyIsRotatedUnderServers(t *testing.T) {
 		})
 	}
 	for range 10 {
-		if err := RotateMaster(t.Context(), st, path); err != nil {
+		if err := RotateMaster(t.Context(), st, MasterKeyFile{Path: path}); err != nil {
 			t.Errorf("rotate: %v", err)
 			break
 		}
@@ -63,7 +63,7 @@ func TestTheDataKeyIsRotatedUnderThePresentMasterKey(t *testing.T) {
 	path := filepath.Join(dir, masterKeyFile)
 	open(t, st, dir)
 	before, _ := os.ReadFile(path)
-	fresh, err := RotateData(t.Context(), st, path)
+	fresh, err := RotateData(t.Context(), st, MasterKeyFile{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

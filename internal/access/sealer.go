@@ -37,7 +37,7 @@ const keyPeriod = 20 * time.Second
 // wrapped by the master key, so that this one can be replaced without touching what is sealed. It is safe for concurrent use.
 type Sealer struct {
 	store *store.Store
-	path  string // of the master key file
+	file  MasterKeyFile
 
 	mu      sync.RWMutex
 	keys    map[string]dataKey // unwrapped, by id
@@ -53,10 +53,10 @@ type dataKey struct {
 	retired bool
 }
 
-// OpenSealer reads the master key in the file path, which it makes at first start (mode 0600), and the data keys of the database.
-func OpenSealer(ctx context.Context, st *store.Store, path string) (*Sealer, error) {
-	s := &Sealer{store: st, path: path}
-	if _, err := makeMasterKey(path); err != nil {
+// OpenSealer reads the master key, which it makes at first start (mode 0600), and the data keys of the database.
+func OpenSealer(ctx context.Context, st *store.Store, file MasterKeyFile) (*Sealer, error) {
+	s := &Sealer{store: st, file: file}
+	if _, err := makeMasterKey(file); err != nil {
 		return nil, err
 	}
 	if err := s.firstKeys(ctx); err != nil {
@@ -68,7 +68,7 @@ func OpenSealer(ctx context.Context, st *store.Store, path string) (*Sealer, err
 // firstKeys makes the first data key of a database. One that an earlier version of this program wrote holds values under the master
 // key itself, which becomes a data key beside it.
 func (s *Sealer) firstKeys(ctx context.Context) error {
-	master, err := readMasterKey(s.path)
+	master, err := readMasterKey(s.file)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (s *Sealer) refresh(ctx context.Context) error {
 	if err != nil || !next {
 		return err
 	}
-	return takeNext(ctx, s.store, s.path)
+	return takeNext(ctx, s.store, s.file)
 }
 
 // loadsAtMost bounds how often load looks again while the master key is being rotated.
@@ -163,7 +163,7 @@ const loadsAtMost = 10
 // load reads the data keys. next tells that it took the master key that lies beside the one of the file.
 func (s *Sealer) load(ctx context.Context) (next bool, err error) {
 	for n := 1; ; n++ {
-		masters, err := masterKeys(s.path)
+		masters, err := masterKeys(s.file)
 		if err != nil {
 			return false, err
 		}
@@ -172,7 +172,7 @@ func (s *Sealer) load(ctx context.Context) (next bool, err error) {
 			return next, err
 		}
 		// Files and database are not read at one moment: when the files are others by now, there was a rotation in between.
-		now, again := masterKeys(s.path)
+		now, again := masterKeys(s.file)
 		if again != nil || slices.EqualFunc(masters, now, bytes.Equal) {
 			return false, err
 		}
@@ -191,7 +191,7 @@ func (s *Sealer) loadWith(ctx context.Context, masters [][]byte) (next bool, err
 	for _, one := range stored {
 		k, by, err := unwrap(one, masters)
 		if errors.Is(err, errWrongMaster) {
-			return false, wrongMaster(s.path)
+			return false, wrongMaster(s.file.Path)
 		}
 		if err != nil {
 			return false, err

@@ -15,7 +15,7 @@ import (
 
 func sealer(t *testing.T, st *store.Store, dir string) *Sealer {
 	t.Helper()
-	s, err := OpenSealer(context.Background(), st, filepath.Join(dir, masterKeyFile))
+	s, err := OpenSealer(context.Background(), st, MasterKeyFile{Path: filepath.Join(dir, masterKeyFile)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +90,16 @@ func TestMasterKeyFile(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenSealer(t.Context(), st, path); fault.Code(err) != "master_key_open" {
+		if _, err := OpenSealer(t.Context(), st, MasterKeyFile{Path: path}); fault.Code(err) != "master_key_open" {
 			t.Errorf("mode %o gave %v", mode, err)
+		}
+		want := ""
+		if mode&0o007 != 0 {
+			want = "master_key_open"
+		}
+		_, err := OpenSealer(t.Context(), st, MasterKeyFile{Path: path, AllowGroupAccess: true})
+		if got := fault.Code(err); err != nil && got != want {
+			t.Errorf("mode %o with access by the group: got code %q, want %q", mode, got, want)
 		}
 	}
 	if err := os.Chmod(path, 0o400); err != nil {
@@ -104,20 +112,20 @@ func TestMasterKeyFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("not a key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenSealer(t.Context(), st, path); fault.Code(err) != "master_key_damaged" {
+	if _, err := OpenSealer(t.Context(), st, MasterKeyFile{Path: path}); fault.Code(err) != "master_key_damaged" {
 		t.Errorf("a damaged key gave %v", err)
 	}
 	if err := os.WriteFile(path, []byte(newKeyText()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenSealer(t.Context(), st, path); fault.Code(err) != "master_key_wrong" {
+	if _, err := OpenSealer(t.Context(), st, MasterKeyFile{Path: path}); fault.Code(err) != "master_key_wrong" {
 		t.Errorf("the key of another database gave %v", err)
 	}
 }
 
 func TestMasterKeyInAnotherPlace(t *testing.T) {
 	st, dir, elsewhere := openStore(t), t.TempDir(), filepath.Join(t.TempDir(), "key")
-	a, err := New(t.Context(), st, Settings{Dir: dir, MasterKeyFile: elsewhere}, quiet)
+	a, err := New(t.Context(), st, Settings{Dir: dir, MasterKey: MasterKeyFile{Path: elsewhere}}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +155,7 @@ func TestMasterKeyIsMadeOnce(t *testing.T) {
 	sealers := make([]*Sealer, 8)
 	for i := range sealers {
 		wg.Go(func() {
-			s, err := OpenSealer(context.Background(), st, filepath.Join(dir, masterKeyFile))
+			s, err := OpenSealer(context.Background(), st, MasterKeyFile{Path: filepath.Join(dir, masterKeyFile)})
 			if err != nil {
 				t.Error(err)
 			}
@@ -167,7 +175,7 @@ func TestMasterKeyIsMadeOnce(t *testing.T) {
 func TestValuesOfAnEarlierVersionOpen(t *testing.T) {
 	st, dir := openStore(t), t.TempDir()
 	path := filepath.Join(dir, masterKeyFile)
-	master, err := makeMasterKey(path)
+	master, err := makeMasterKey(MasterKeyFile{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +194,7 @@ func TestValuesOfAnEarlierVersionOpen(t *testing.T) {
 		t.Error("what is sealed with the master key is stale, and what is sealed now is not")
 	}
 	for range 2 {
-		if err := RotateMaster(t.Context(), st, path); err != nil {
+		if err := RotateMaster(t.Context(), st, MasterKeyFile{Path: path}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,7 +207,7 @@ func TestTheMasterKeyIsRotated(t *testing.T) {
 	running := open(t, st, dir).Sealer()
 	sealed := seal(t, running, "hunter2", "m")
 	before, _ := os.ReadFile(path)
-	if err := RotateMaster(t.Context(), st, path); err != nil {
+	if err := RotateMaster(t.Context(), st, MasterKeyFile{Path: path}); err != nil {
 		t.Fatal(err)
 	}
 	after, _ := os.ReadFile(path)
@@ -217,7 +225,7 @@ func TestTheMasterKeyIsRotated(t *testing.T) {
 	if _, err := New(t.Context(), st, Settings{Dir: dir}, quiet); fault.Code(err) != "master_key_wrong" {
 		t.Errorf("the old master key gave %v", err)
 	}
-	if err := RotateMaster(t.Context(), st, path); fault.Code(err) != "master_key_wrong" {
+	if err := RotateMaster(t.Context(), st, MasterKeyFile{Path: path}); fault.Code(err) != "master_key_wrong" {
 		t.Errorf("a rotation with the old master key gave %v", err)
 	}
 	opens(t, running, sealed, "m", "hunter2")
@@ -235,7 +243,7 @@ func TestABrokenOffRotationOfTheMasterKey(t *testing.T) {
 	opens(t, open(t, st, dir).Sealer(), sealed, "m", "hunter2")
 	old, _ := os.ReadFile(path)
 	next, _ := os.ReadFile(path + nextSuffix)
-	if err := RotateMaster(t.Context(), st, path); err != nil {
+	if err := RotateMaster(t.Context(), st, MasterKeyFile{Path: path}); err != nil {
 		t.Fatal(err)
 	}
 	if now, _ := os.ReadFile(path); !bytes.Equal(now, next) {
@@ -258,7 +266,7 @@ func TestDataKeysAreRotated(t *testing.T) {
 	path := filepath.Join(dir, masterKeyFile)
 	running := open(t, st, dir).Sealer()
 	sealed := seal(t, running, "hunter2", "m")
-	fresh, err := RotateData(t.Context(), st, path)
+	fresh, err := RotateData(t.Context(), st, MasterKeyFile{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +275,7 @@ func TestDataKeysAreRotated(t *testing.T) {
 	}
 	opens(t, running, seal(t, fresh, "new", "m"), "m", "new") // it did not know the key
 	opens(t, fresh, seal(t, running, "old", "m"), "m", "old")
-	again, err := RotateData(t.Context(), st, path) // as after a kill
+	again, err := RotateData(t.Context(), st, MasterKeyFile{Path: path}) // as after a kill
 	if err != nil || again.Stale(seal(t, fresh, "x", "m")) {
 		t.Errorf("a rotation that was broken off goes on with another key: %v", err)
 	}
@@ -275,7 +283,7 @@ func TestDataKeysAreRotated(t *testing.T) {
 		t.Fatal(err)
 	}
 	opens(t, sealer(t, st, dir), sealed, "m", "hunter2")
-	third, err := RotateData(t.Context(), st, path)
+	third, err := RotateData(t.Context(), st, MasterKeyFile{Path: path})
 	if err != nil || !third.Stale(seal(t, again, "x", "m")) {
 		t.Errorf("the next rotation makes no new key: %v", err)
 	}

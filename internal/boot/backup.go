@@ -34,7 +34,7 @@ func backUp(ctx context.Context, o cli.StartOptions, b cli.BackupOptions, out io
 			return err
 		}
 		var keys backup.Keys
-		if keys.MasterKey, keys.AdminToken, err = access.KeyFiles(settings.Data, settings.MasterKeyFile); err != nil {
+		if keys.MasterKey, keys.AdminToken, err = access.KeyFiles(settings.Data, masterKeyOf(settings)); err != nil {
 			return err
 		}
 		source.Keys = &keys
@@ -50,7 +50,7 @@ func backUp(ctx context.Context, o cli.StartOptions, b cli.BackupOptions, out io
 	fmt.Fprintf(out, "%s: %s.\n", b.File, backup.Describe(header, manifest))
 	if !b.WithKeys {
 		fmt.Fprintf(out, "Keep a copy of the master key %s in another place: without it, sealed values of the backup cannot be read.\n",
-			access.MasterKeyPath(settings.Data, settings.MasterKeyFile))
+			masterKeyOf(settings).Path)
 	}
 	return nil
 }
@@ -142,8 +142,8 @@ func restore(ctx context.Context, o cli.StartOptions, b cli.BackupOptions, out i
 		return err
 	}
 	fmt.Fprintf(out, "Restored and verified: %s.\nThe server starts on hold: nothing is started until legwork server resume.\n", backup.Describe(header, manifest))
-	if !access.HasMasterKey(settings.Data, settings.MasterKeyFile) {
-		fmt.Fprintf(out, "Put the master key of the backup into %s before you start the server.\n", access.MasterKeyPath(settings.Data, settings.MasterKeyFile))
+	if !access.HasMasterKey(masterKeyOf(settings).Path) {
+		fmt.Fprintf(out, "Put the master key of the backup into %s before you start the server.\n", masterKeyOf(settings).Path)
 	}
 	return nil
 }
@@ -152,8 +152,8 @@ func restore(ctx context.Context, o cli.StartOptions, b cli.BackupOptions, out i
 func restoreKeys(settings ServerSettings, m backup.Manifest, keys backup.Keys) error {
 	switch {
 	case keys.MasterKey != "":
-		return access.PutKeyFiles(settings.Data, settings.MasterKeyFile, keys.MasterKey, keys.AdminToken)
-	case m.Keys && !access.HasMasterKey(settings.Data, settings.MasterKeyFile):
+		return access.PutKeyFiles(settings.Data, masterKeyOf(settings).Path, keys.MasterKey, keys.AdminToken)
+	case m.Keys && !access.HasMasterKey(masterKeyOf(settings).Path):
 		return fault.New(fault.Invalid, "passphrase_missing", "the backup holds the master key, sealed with a passphrase").
 			WithHint("name a file with the passphrase: --passphrase-file FILE; or put the master key into its place first")
 	}

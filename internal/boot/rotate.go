@@ -24,15 +24,15 @@ func rotateKey(ctx context.Context, o cli.StartOptions, data bool, out io.Writer
 		return err
 	}
 	defer st.Close()
-	path := access.MasterKeyPath(settings.Data, settings.MasterKeyFile)
+	file := masterKeyOf(settings)
 	if data {
-		return sealAnew(ctx, st, path, out)
+		return sealAnew(ctx, st, file, out)
 	}
-	if err := access.RotateMaster(ctx, st, path); err != nil {
+	if err := access.RotateMaster(ctx, st, file); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "The master key in %s is a new one. Copy the file to the hosts of other Servers now: with the old one they do not start,\n"+
-		"and those that run can open nothing of a new data key, which --data makes.\n", path)
+		"and those that run can open nothing of a new data key, which --data makes.\n", file.Path)
 	return nil
 }
 
@@ -56,8 +56,8 @@ func resetAdminToken(ctx context.Context, o cli.StartOptions, out io.Writer) err
 }
 
 // sealAnew makes a new data key, and seals everything with it.
-func sealAnew(ctx context.Context, st *store.Store, path string, out io.Writer) error {
-	keys, err := access.RotateData(ctx, st, path)
+func sealAnew(ctx context.Context, st *store.Store, file access.MasterKeyFile, out io.Writer) error {
+	keys, err := access.RotateData(ctx, st, file)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (s *server) open(ctx context.Context) (err error) {
 		return fault.New(fault.Invalid, "data_folder", "the data folder %s cannot be made", settings.Data).
 			WithHint("choose another with --data, or give this user the right to write there").WithCause(err)
 	}
-	if err := checkDataFolder(settings.Data); err != nil {
+	if err := checkDataFolder(settings.Data, settings.AllowGroupAccess); err != nil {
 		return err
 	}
 	id, err := s.serverID()
@@ -110,7 +110,8 @@ func (s *server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.access, err = access.New(ctx, s.store, access.Settings{
-		Dir: settings.Data, MasterKeyFile: settings.MasterKeyFile, TokenLifetime: time.Duration(settings.TokenLifetime), RegistrationToken: settings.RunnerRegistrationToken.Reveal(),
+		Dir: settings.Data, MasterKey: masterKeyOf(settings), TokenLifetime: time.Duration(settings.TokenLifetime),
+		RegistrationToken: settings.RunnerRegistrationToken.Reveal(),
 	}, log.With(categoryKey, "access"))
 	if err != nil {
 		return err
@@ -158,17 +159,23 @@ func (s *server) open(ctx context.Context) (err error) {
 }
 
 // checkDataFolder refuses a data folder that other users of the host may read or write: it holds the database and the keys.
-func checkDataFolder(path string) error {
+// With allowGroup, the members of the folder's group may.
+func checkDataFolder(path string, allowGroup bool) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("look at the data folder: %w", err)
 	}
 	mode := info.Mode().Perm()
-	if runtime.GOOS == "windows" || mode&0o077 == 0 {
+	if runtime.GOOS == "windows" || mode&access.ForbiddenMode(allowGroup) == 0 {
 		return nil
 	}
 	return fault.New(fault.Invalid, "data_folder_open", "the data folder %s is open to other users of this host (mode %04o)", path, mode).
-		WithHint("run: chmod 700 %s", path)
+		WithHint("run: chmod 700 %s; on a volume that a group shares, run: chmod o= %s, and set allow_group_access", path, path)
+}
+
+// masterKeyOf returns the file of the master key that the settings name.
+func masterKeyOf(s ServerSettings) access.MasterKeyFile {
+	return access.MasterKeyFile{Path: access.MasterKeyPath(s.Data, s.MasterKeyFile), AllowGroupAccess: s.AllowGroupAccess}
 }
 
 // orNone says a setting of 0, which turns its limit off, as control's Limits say it.

@@ -202,12 +202,12 @@ func TestCloudIdentitiesInManifests(t *testing.T) {
 func TestCloudIdentitiesAreSealedAnew(t *testing.T) {
 	w := newWorld(t)
 	path := t.TempDir() + "/key"
-	keys, err := access.OpenSealer(t.Context(), w.store, path)
+	keys, err := access.OpenSealer(t.Context(), w.store, access.MasterKeyFile{Path: path})
 	w.must(err)
 	s := &server{world: w, c: New(Config{Store: w.store, Bus: w.bus, Sealer: keys, Log: slog.New(slog.DiscardHandler)})}
 	_, err = s.c.PutCloudIdentity(context.Background(), s.owner(), identity("cloud", "hunter2"))
 	s.must(err)
-	fresh, err := access.RotateData(t.Context(), w.store, path)
+	fresh, err := access.RotateData(t.Context(), w.store, access.MasterKeyFile{Path: path})
 	s.must(err)
 	if n, err := Reseal(t.Context(), w.store, fresh, nil); err != nil || n == 0 {
 		t.Fatalf("sealed anew: %d %v", n, err)

@@ -192,7 +192,7 @@ func TestSecretsThatCannotBe(t *testing.T) {
 func TestEverythingIsSealedAnew(t *testing.T) {
 	w := newWorld(t)
 	path := t.TempDir() + "/key"
-	keys, err := access.OpenSealer(t.Context(), w.store, path)
+	keys, err := access.OpenSealer(t.Context(), w.store, access.MasterKeyFile{Path: path})
 	w.must(err)
 	s := &server{world: w, c: New(Config{Store: w.store, Bus: w.bus, Sealer: keys, Log: slog.New(slog.DiscardHandler)})}
 	s.declare(s.owner(), secretText+"---\n{kind: Runner, name: edge, is_assigned_to_all_modules: true}\n")
@@ -211,7 +211,7 @@ func TestEverythingIsSealedAnew(t *testing.T) {
 		}
 		return tx.PutOutputSet(s.org, &set)
 	}))
-	fresh, err := access.RotateData(t.Context(), w.store, path)
+	fresh, err := access.RotateData(t.Context(), w.store, access.MasterKeyFile{Path: path})
 	s.must(err)
 	broken, cancel := context.WithCancel(t.Context())
 	if _, err := Reseal(broken, w.store, fresh, func(values int) {

@@ -19,7 +19,7 @@ func newSafe(t *testing.T) *Safe {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	keys, err := access.OpenSealer(t.Context(), st, filepath.Join(t.TempDir(), "key"))
+	keys, err := access.OpenSealer(t.Context(), st, access.MasterKeyFile{Path: filepath.Join(t.TempDir(), "key")})
 	if err != nil {
 		t.Fatal(err)
 	}
