@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests and checks need of the system and is not there: git, a C compiler (for the race
-# detector), PostgreSQL, sshd, HAProxy, sudo, Ansible, Chromium, shellcheck, bsdtar, dpkg-deb, jq, Python, setsid. That needs root and apt; without them it says what is missing.
+# detector), PostgreSQL, sshd, HAProxy, sudo, Ansible, Chromium, shellcheck, bsdtar, dpkg-deb,
+# rpm, man, completions of bash, jq, Python, setsid. That needs root and apt; without them it says what is missing.
 # It starts no service: the tests run their own in temporary folders.
 set -euo pipefail
 
@@ -29,6 +30,9 @@ need ansible-core -- command -v ansible-playbook
 need shellcheck -- command -v shellcheck
 need libarchive-tools -- command -v bsdtar
 need dpkg -- command -v dpkg-deb
+need rpm -- command -v rpm
+need man-db -- command -v man
+need bash-completion -- test -e /usr/share/bash-completion/bash_completion
 need jq -- command -v jq
 need python3 -- command -v python3
 need util-linux -- command -v setsid

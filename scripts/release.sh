@@ -44,19 +44,34 @@ go -C tools/nfpm build -trimpath -o "$work/nfpm" github.com/goreleaser/nfpm/v2/c
 
 ldflags="-s -w -buildid= -X legwork/internal/boot.version=$VERSION -X legwork/internal/release.builtinKey=${RELEASE_KEYS:-}"
 
-# package OS ARCH PROGRAM: the packages of a program for Linux.
+# documents FOLDER: what all packages hold below /usr/share: manual pages, completions, the documents with what they link to.
+documents() {
+  local share=$1 folder
+  folder=$share/doc/legwork
+  GOOS='' GOARCH='' go build -trimpath -ldflags "$ldflags" -o "$work/legwork-docs" ./cmd/legwork-docs
+  "$work/legwork-docs" "$share"
+  find "$share/man" -type f -exec gzip -9n {} +
+  mkdir -p "$folder"
+  cp -r README.md CONTRIBUTING.md docs examples deploy "$folder/"
+  chmod -R u=rwX,go=rX "$share"
+}
+
+# package ARCH PROGRAM: the packages of a program for Linux.
 package() {
   local arch=$1 program=$2 format stage=$work/stage-$1
   mkdir -p "$stage"
   cp "$program" "$stage/legwork"
+  cp -r "$work/share" "$stage/share"
   sed 's,/usr/local/bin/,/usr/bin/,' deploy/systemd/legwork-server.service >"$stage/legwork-server.service"
   sed 's,/usr/local/bin/,/usr/bin/,' deploy/systemd/legwork-runner.service >"$stage/legwork-runner.service"
-  cp docs/OPERATIONS.md "$stage/"
-  touch -d "$PACKAGE_TIME" "$stage"/*
+  find "$stage" -exec touch -d "$PACKAGE_TIME" {} +
   for format in deb rpm; do
     ARCH=$arch STAGE=$stage "$work/nfpm" package --config deploy/nfpm.yaml --packager "$format" --target "$program.$format" >/dev/null
   done
 }
+
+say "writing the manual pages and completions"
+documents "$work/share"
 
 for target in $TARGETS; do
   os=${target%/*} arch=${target#*/}

@@ -18,7 +18,7 @@ var levels = []struct {
 	{"actors", []string{"control", "runner", "access", "backup"}},
 	{"faces", []string{"api", "web", "cli"}},
 	{"assembly", []string{"boot"}},
-	{"program", []string{"cmd/legwork"}},
+	{"program", []string{"cmd/legwork", "cmd/legwork-docs"}},
 }
 
 // siblings are the pairs on one level of which the first may see the second, with the reason.

@@ -108,6 +108,16 @@ func Run(ctx context.Context, io IO, programs Programs, args []string) int {
 	return exitStatus(err)
 }
 
+// CommandTree returns all commands, for programs that generate documents from them.
+func CommandTree(programs Programs) *cobra.Command {
+	a := &app{IO: System(), programs: programs}
+	a.out, a.err = terminalOf(a.Out, a.Env), terminalOf(a.Err, a.Env)
+	root := a.root()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
 func isFault(err error) bool {
 	var f *fault.Fault
 	return errors.As(err, &f)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,7 +211,7 @@ func output(t *testing.T, name string, args ...string) string {
 
 // installed are the paths of a package.
 var installed = []string{"./usr/bin/legwork", "./usr/lib/systemd/system/legwork-server.service", "./usr/lib/systemd/system/legwork-runner.service",
-	"./usr/share/doc/legwork/OPERATIONS.md", "./etc/legwork"}
+	"./etc/legwork"}
 
 // debian looks into the package, unpacks it and runs what is in it.
 func debian(t *testing.T, file string) {
@@ -221,7 +222,7 @@ func debian(t *testing.T, file string) {
 			t.Errorf("the deb does not say %q:\n%s", want, about)
 		}
 	}
-	for _, path := range installed {
+	for _, path := range append(slices.Concat(installed, documents), "./usr/share/zsh/vendor-completions/_legwork") {
 		if !strings.Contains(list, path) {
 			t.Errorf("the deb has no %s:\n%s", path, list)
 		}
@@ -232,6 +233,11 @@ func debian(t *testing.T, file string) {
 	root := t.TempDir()
 	output(t, "dpkg-deb", "-x", file, root)
 	placed(t, root)
+	linked(t, root)
+	share := filepath.Join(root, "usr", "share")
+	shellsRead(t, filepath.Join(share, "zsh", "vendor-completions", "_legwork"),
+		filepath.Join(share, "fish", "vendor_completions.d", "legwork.fish"))
+	installs(t, file)
 }
 
 // redHat does the same with the package for rpm.
@@ -245,6 +251,7 @@ func redHat(t *testing.T, file string) {
 		}
 	}
 	placed(t, root)
+	rpmSays(t, file)
 }
 
 // placed checks what is unpacked: the program runs, and the units start it where it is.
