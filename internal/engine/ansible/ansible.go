@@ -160,6 +160,11 @@ func (p Playbook) play(ctx context.Context, installed string, sink Sink) (Result
 	if err != nil {
 		return Result{}, err
 	}
+	if p.Step.Inventory != "" {
+		if p.Step.Limit, err = p.mergeInventories(ctx, inventory, sink); err != nil {
+			return Result{}, err
+		}
+	}
 	pipes := &pipes{}
 	defer pipes.close()
 	args := p.arguments(inventory, pipes)
@@ -269,24 +274,11 @@ func (p Playbook) extraVars() string {
 	return string(text)
 }
 
-// nodesGroup is the group of the nodes of the job, in an inventory that has other hosts as well.
-const nodesGroup = "legwork_nodes"
-
-// nodesOnly limits a pattern of hosts to the nodes of the job.
-func nodesOnly(limit string) string {
-	if limit == "" {
-		return nodesGroup
-	}
-	return limit + ":&" + nodesGroup
-}
-
 // arguments are those of ansible-playbook. Secrets are named by the descriptors of pipes.
 func (p Playbook) arguments(inventory string, pipes *pipes) []string {
 	args := []string{"--inventory", inventory, "--forks", strconv.Itoa(max(p.Forks, 1))}
-	limit := p.Step.Limit
-	if p.Step.Inventory != "" { // that of the nodes comes last, so that its addresses hold
-		args = append([]string{"--inventory", filepath.Join(p.Dir, filepath.FromSlash(p.Step.Inventory))}, args...)
-		limit = nodesOnly(limit)
+	if p.Step.Inventory != "" { // that of the job is the last one, so that its variables outrank those of the source
+		args = append([]string{"--inventory", p.sourceInventory()}, args...)
 	}
 	if len(p.Step.ExtraVars) > 0 { // through a pipe: they may hold secrets
 		path := filepath.Join(p.Work, "extra_vars")
@@ -294,7 +286,7 @@ func (p Playbook) arguments(inventory string, pipes *pipes) []string {
 		args = append(args, "--extra-vars", "@"+path)
 	}
 	for flag, value := range map[string]string{"--tags": strings.Join(p.Step.Tags, ","), "--skip-tags": strings.Join(p.Step.SkipTags, ","),
-		"--limit": limit, "--user": p.User, "--private-key": p.KeyFile, "--ssh-common-args": p.sshArguments()} {
+		"--limit": p.Step.Limit, "--user": p.User, "--private-key": p.KeyFile, "--ssh-common-args": p.sshArguments()} {
 		if value != "" {
 			args = append(args, flag+"="+value)
 		}

@@ -90,13 +90,6 @@ func inventory(run engine.PlaybookRun) ([]byte, error) {
 		}
 		groups[name] = filter
 	}
-	if run.Run.Items[run.Item].Step.Ansible.Inventory != "" {
-		all, err := node.ParseFilter("*")
-		if err != nil {
-			return nil, err
-		}
-		groups[nodesGroup] = all
-	}
 	return node.Inventory(list, groups)
 }
 
