@@ -21,6 +21,7 @@ type Tool struct {
 
 // Workspace is where one Job's Steps run. All paths are absolute.
 type Workspace struct {
+	Root    string     // holds Dir, and a job cannot replace it; default Dir
 	Dir     string     // the root module: the source's subdirectory; every command starts here
 	JobDir  string     // of this Attempt, mode 0700: plan file, scripts
 	Cache   string     // shared by all Jobs of the host: provider caches

@@ -1,26 +1,46 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"legwork/internal/fault"
 )
 
-// OpenJobFile opens a file that a job may have written. It refuses everything but a regular file, and does not wait
-// for the writer of a pipe. After limit bytes its reader fails with a fault.TooLarge.
-func OpenJobFile(path string, limit int64) (io.ReadCloser, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// OpenJobFile opens a file that a job may have written. The file lies below root, a folder that no job can replace;
+// path is relative to root or an absolute path below it. A symbolic link that leads out of root is refused, and so is
+// everything but a regular file. It does not wait for the writer of a pipe. After limit bytes its reader fails with a
+// fault.TooLarge.
+func OpenJobFile(root, path string, limit int64) (io.ReadCloser, error) {
+	name, ok := below(root, path)
+	if !ok {
+		return nil, fault.New(fault.Invalid, "file_outside", "%s is outside of the folder of the job", path).
+			WithHint("keep the file in the folder of the job").WithCause(fs.ErrInvalid)
+	}
+	folder, err := os.OpenRoot(root)
 	if err != nil {
 		return nil, err
 	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fault.New(fault.Invalid, "file_not_regular", "%s is not a regular file", path).
-			WithHint("find out what wrote it on the runner's host, then run the job again").WithCause(fs.ErrInvalid)
+	defer folder.Close()
+	info, err := folder.Stat(name) // to open a device can have effects of its own
+	if err == nil {
+		err = regular(info, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err = file.Stat()
+	if err == nil {
+		err = regular(info, path)
 	}
 	if err != nil {
 		_ = file.Close() // it was only read
@@ -30,13 +50,58 @@ func OpenJobFile(path string, limit int64) (io.ReadCloser, error) {
 }
 
 // ReadJobFile returns the content of a file that a job may have written, with the rules of OpenJobFile.
-func ReadJobFile(path string, limit int64) ([]byte, error) {
-	file, err := OpenJobFile(path, limit)
+func ReadJobFile(root, path string, limit int64) ([]byte, error) {
+	file, err := OpenJobFile(root, path, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	return io.ReadAll(file)
+}
+
+// WriteJobFile replaces a file in a folder that a job can write, with mode 0600. A link or a pipe at path is replaced
+// itself. The folder must be one that no job can replace.
+func WriteJobFile(path string, data []byte) error { return writeAnew(path, string(data)) }
+
+// OpenFile opens a file of the workspace with the rules of OpenJobFile. A relative path is relative to w.Dir.
+func (w Workspace) OpenFile(path string, limit int64) (io.ReadCloser, error) {
+	return OpenJobFile(w.root(), w.absolute(path), limit)
+}
+
+// Inside reports whether a path lies in the folder that the job may write.
+func (w Workspace) Inside(path string) bool {
+	_, ok := below(w.root(), w.absolute(path))
+	return ok
+}
+
+func (w Workspace) root() string { return cmp.Or(w.Root, w.Dir) }
+
+func (w Workspace) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(w.Dir, path)
+}
+
+// below returns a path as relative to root; ok is false if it leads out of root.
+func below(root, path string) (name string, ok bool) {
+	name = filepath.Clean(path)
+	if filepath.IsAbs(path) {
+		var err error
+		if name, err = filepath.Rel(root, path); err != nil {
+			return "", false
+		}
+	}
+	return name, filepath.IsLocal(name)
+}
+
+// regular refuses everything but a regular file.
+func regular(info fs.FileInfo, path string) error {
+	if info.Mode().IsRegular() {
+		return nil
+	}
+	return fault.New(fault.Invalid, "file_not_regular", "%s is not a regular file", path).
+		WithHint("find out what wrote it on the runner's host, then run the job again").WithCause(fs.ErrInvalid)
 }
 
 // jobFile reads at most limit bytes.

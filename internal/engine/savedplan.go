@@ -25,7 +25,7 @@ func SavePlan(e Engine, step work.StepKind, w Workspace, limit int) (*work.Saved
 	if err != nil || !ok {
 		return nil, err
 	}
-	f, err := OpenJobFile(path, int64(limit)+1)
+	f, err := OpenJobFile(filepath.Dir(path), filepath.Base(path), int64(limit)+1)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan file: %w", err)
 	}
@@ -55,7 +55,7 @@ func RestorePlan(e Engine, step work.StepKind, w Workspace, plan *work.SavedPlan
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("restore the plan file: %w", err)
 	}
-	if err := os.WriteFile(path, plan.File, 0o600); err != nil {
+	if err := WriteJobFile(path, plan.File); err != nil {
 		return fmt.Errorf("restore the plan file: %w", err)
 	}
 	return nil

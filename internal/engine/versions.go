@@ -34,10 +34,10 @@ func WithVersions(ctx context.Context, dir string) context.Context {
 
 // noted is what a file says of the version of a program.
 type noted struct {
-	Modified time.Time `json:"modified"` // of the program's file
-	Size     int64     `json:"size"`
-	Version  string    `json:"version"`
-	Asked    time.Time `json:"asked"`
+	Modified time.Time `json:"modified,omitzero"` // of the program's file
+	Size     int64     `json:"size,omitzero"`
+	Version  string    `json:"version,omitzero"`
+	Asked    time.Time `json:"asked,omitzero"`
 }
 
 // isOf tells whether it is about a file as it is now.
@@ -57,14 +57,24 @@ var notes sync.Mutex
 // readNotes reads a file of versions. One that is not there, or says nothing, is empty: it only saves time.
 func readNotes(path string) map[string]noted {
 	all := map[string]noted{}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > versionsMost {
-		return all
-	}
-	text, err := os.ReadFile(path)
+	text, err := ReadJobFile(filepath.Dir(path), filepath.Base(path), versionsMost)
 	if err != nil || json.Unmarshal(text, &all) != nil {
 		return map[string]noted{}
 	}
 	return all
+}
+
+// CopyVersions copies what a file of versions says to another file. Jobs can write both, so it copies nothing else.
+func CopyVersions(from, to string) error {
+	all := readNotes(from)
+	if len(all) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return WriteJobFile(to, text)
 }
 
 // handed gives what was handed down of a program in the folder of ctx, if that still holds.
@@ -89,7 +99,7 @@ func note(ctx context.Context, program string, n noted) {
 	all := readNotes(path)
 	maps.DeleteFunc(all, func(_ string, old noted) bool { return !old.fresh() })
 	all[program] = n
-	if text, err := json.Marshal(all); err == nil && os.WriteFile(path+".new", text, 0o600) == nil {
+	if text, err := json.Marshal(all); err == nil && WriteJobFile(path+".new", text) == nil {
 		_ = os.Rename(path+".new", path)
 	}
 }

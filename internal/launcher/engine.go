@@ -21,6 +21,9 @@ import (
 // unitToken begins the variables of the process in which the tokens of Units are; their index follows.
 const unitToken = "LEGWORK_UNIT_TOKEN_"
 
+// maxOutcome limits the file in which a launcher leaves its outcome, in bytes.
+const maxOutcome = 64 << 20
+
 // assignment is what the process reads from FILE. No secret stands in it.
 type assignment struct {
 	Step    work.StepKind   `json:"step"`
@@ -173,7 +176,7 @@ func secretEnvironment(step work.StepKind, spec *work.Spec) ([]string, error) {
 // Result reads what the process left.
 func (e *Engine) Result(_ context.Context, step work.StepKind, w engine.Workspace, exit engine.Exit) (work.StepResult, error) {
 	var found outcome
-	text, err := os.ReadFile(resultPath(w, step))
+	text, err := engine.ReadJobFile(w.JobDir, resultPath(w, step), maxOutcome)
 	if err == nil {
 		err = json.Unmarshal(text, &found)
 	}

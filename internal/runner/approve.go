@@ -98,7 +98,7 @@ func scriptText(st *step, w engine.Workspace) ([]byte, error) {
 	script := w.Spec.Script
 	switch {
 	case st.attached(mainCommand):
-		return engine.ReadJobFile(filepath.Join(w.JobDir, scriptFile), maxApproved)
+		return engine.ReadJobFile(w.JobDir, scriptFile, maxApproved)
 	case script.File == "":
 		return []byte(script.Run), nil
 	}

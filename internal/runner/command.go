@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -105,6 +106,15 @@ func orZero(result *work.StepResult) work.StepResult {
 	return *result
 }
 
+// workRoot returns the folder that holds the workspace of a job and that the job itself cannot replace.
+func (r *Runner) workRoot(spec *work.Spec, dir string) string {
+	module := r.home.module(spec.ModuleID)
+	if rel, err := filepath.Rel(module, dir); spec.ModuleID != "" && err == nil && filepath.IsLocal(rel) {
+		return module
+	}
+	return dir
+}
+
 // workspace gathers what the engine needs for a Step.
 func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engine.Engine, engine.Workspace, error) {
 	e, tool, err := r.tools.find(ctx, spec.Engine)
@@ -137,7 +147,7 @@ func (r *Runner) workspace(ctx context.Context, st *step, spec *work.Spec) (engi
 		secrets = append(secrets, secret)
 	}
 	return e, engine.Workspace{
-		Dir: dir, JobDir: j.dir, Cache: r.home.cache(), Spec: spec, Tool: tool, Secrets: secrets, Confine: r.confined(st, spec),
+		Root: r.workRoot(spec, dir), Dir: dir, JobDir: j.dir, Cache: r.home.cache(), Spec: spec, Tool: tool, Secrets: secrets, Confine: r.confined(st, spec),
 		Env: engine.MergeEnv(r.environ, []string{"TMPDIR=" + temp}, env),
 	}, nil
 }

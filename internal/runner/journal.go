@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
+	"legwork/internal/engine"
 	"legwork/internal/process"
 	"legwork/internal/wire"
 	"legwork/internal/work"
@@ -19,6 +21,9 @@ import (
 // journalFile is the journal of one Attempt: a line of JSON for each entry, in the order in which things
 // happened. A line that the death of a process or of the host left torn counts as not written.
 const journalFile = "journal"
+
+// maxJournal limits a journal, in bytes. Jobs can write to the folder that it lies in.
+const maxJournal = 64 << 20
 
 // entry is one line of a journal. One of its fields is set.
 type entry struct {
@@ -103,7 +108,7 @@ func appendJournal(dir string, durable bool, entries ...entry) (err error) {
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	file, err := process.OpenPlain(filepath.Join(dir, journalFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := process.OpenPlain(filepath.Join(dir, journalFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
@@ -154,7 +159,7 @@ func readJournals(dir string, damaged func(name string, err error)) ([]found, er
 
 func readJournal(dir string) (found, error) {
 	f := found{dir: dir, steps: map[int]foundStep{}}
-	data, err := os.ReadFile(filepath.Join(dir, journalFile))
+	data, err := engine.ReadJobFile(dir, journalFile, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}

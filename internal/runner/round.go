@@ -311,7 +311,7 @@ func (r *Runner) askRound(st *step) {
 		if !due {
 			continue
 		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
+		if err := engine.WriteJobFile(path, nil); err != nil {
 			r.jobLog.Warn("executor of a Round cannot be asked to end", "job", st.job.Job, "error", err)
 		}
 	}
@@ -323,7 +323,7 @@ func (r *Runner) stopRound(st *step, id string, mode process.StopMode) {
 		r.stopCommand(id, mode)
 		return
 	}
-	if err := os.WriteFile(nodes.KillPath(st.roundFile()), nil, 0o600); err != nil {
+	if err := engine.WriteJobFile(nodes.KillPath(st.roundFile()), nil); err != nil {
 		r.stopCommand(id, process.Kill)
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/durable"
+	"legwork/internal/engine"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/release"
@@ -42,6 +43,8 @@ const (
 	updateEngine catalog.Engine = "update"
 
 	rolledBack = "update_rolled_back"
+
+	maxUpdateNote = 1 << 20 // bytes
 )
 
 // upgrade is one way of this Runner's program from its release to another one.
@@ -122,7 +125,7 @@ func writeUpdate(st *step, note updateNote) error {
 }
 
 func readUpdate(st *step) (note updateNote, there bool, err error) {
-	data, err := os.ReadFile(updatePath(st))
+	data, err := engine.ReadJobFile(st.job.dir, updatePath(st), maxUpdateNote)
 	if errors.Is(err, os.ErrNotExist) {
 		return note, false, nil
 	}

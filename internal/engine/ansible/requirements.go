@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"legwork/internal/engine"
 	"legwork/internal/fault"
 )
 
@@ -23,6 +24,8 @@ const (
 	freshFor = 24 * time.Hour
 	// keptUnused is how long what no playbook uses stays on the disk.
 	keptUnused = 7 * 24 * time.Hour
+	// maxRequirements limits a requirements file, in bytes.
+	maxRequirements = 1 << 20
 	// useFile lies in a folder of what was installed. Whoever uses that holds a shared lock of it; its time is that of the last use.
 	useFile = "in-use"
 )
@@ -33,7 +36,7 @@ func (p Playbook) install(ctx context.Context, sink Sink) (dir string, release f
 	if p.Step.Requirements == "" {
 		return filepath.Join(p.Work, "none"), func() {}, nil
 	}
-	text, err := os.ReadFile(filepath.Join(p.Dir, filepath.FromSlash(p.Step.Requirements)))
+	text, err := engine.ReadJobFile(p.Dir, filepath.FromSlash(p.Step.Requirements), maxRequirements)
 	if err != nil {
 		return "", nil, fmt.Errorf("read the requirements: %w", err)
 	}

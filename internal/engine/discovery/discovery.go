@@ -72,7 +72,7 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 		return engine.Command{}, false, fmt.Errorf("write down the node source: %w", err)
 	}
 	file := filepath.Join(w.JobDir, "discover.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	if err := engine.WriteJobFile(file, text); err != nil {
 		return engine.Command{}, false, fmt.Errorf("write down the node source: %w", err)
 	}
 	return engine.Command{Argv: []string{e.self, "runner", "discover", file}, Env: w.Env, HandOver: true}, true, nil
@@ -81,7 +81,7 @@ func (e *Engine) Command(_ context.Context, step work.StepKind, w engine.Workspa
 // Result reads the Nodes that the process found.
 func (e *Engine) Result(_ context.Context, step work.StepKind, w engine.Workspace, exit engine.Exit) (work.StepResult, error) {
 	var found outcome
-	text, err := engine.ReadJobFile(resultPath(w), maxResult)
+	text, err := engine.ReadJobFile(w.JobDir, resultPath(w), maxResult)
 	if err == nil {
 		err = json.Unmarshal(text, &found)
 	}

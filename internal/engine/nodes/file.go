@@ -100,7 +100,7 @@ func (p Part) write(path string) error {
 // replace writes a file of mode 0600 at once or not at all.
 func replace(path string, data []byte) error {
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
-	if err := os.WriteFile(temp, data, 0o600); err != nil {
+	if err := engine.WriteJobFile(temp, data); err != nil {
 		return err
 	}
 	return os.Rename(temp, path)
@@ -164,7 +164,7 @@ func (f *File) check() error {
 
 // ReadResult reads what a Round came to; ok is false when it is not over.
 func ReadResult(file string) (result work.RoundResult, ok bool, err error) {
-	data, err := engine.ReadJobFile(ResultPath(file), maxFile)
+	data, err := engine.ReadJobFile(filepath.Dir(file), filepath.Base(ResultPath(file)), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return result, false, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"legwork/internal/engine"
 	"legwork/internal/fault"
 	"legwork/internal/remote"
 )
@@ -214,7 +215,7 @@ func (h *host) climb(ctx context.Context, pid int, over <-chan struct{}) {
 
 // readOutput reads what a step passes on.
 func readOutput(path string) (map[string]string, error) {
-	file, err := os.Open(path)
+	file, err := engine.OpenJobFile(filepath.Dir(path), filepath.Base(path), 2*remote.MaxOutput)
 	if err != nil {
 		return nil, outputUnreadable(err)
 	}

@@ -68,6 +68,17 @@ func TestOutputIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
+// TestOutputThatIsNoFile has a step replace its $LEGWORK_OUTPUT by a pipe that has no writer.
+func TestOutputThatIsNoFile(t *testing.T) {
+	c := command("pipe")
+	c.Step.Command = `rm "$LEGWORK_OUTPUT" && mkfifo "$LEGWORK_OUTPUT"`
+	d := performReally(t, locally(file(t, 1, c)), nil)
+	events := d.events[pairKey{0, 0}]
+	if e := events[len(events)-1]; e.Failure == nil || e.Failure.Code != "output_invalid" {
+		t.Errorf("got %+v, want the failure output_invalid", e)
+	}
+}
+
 // TestSudoToAnotherUser has steps become a user who can read nothing of the login user's: scripts, file options and $LEGWORK_OUTPUT work all the same, and nothing is left.
 func TestSudoToAnotherUser(t *testing.T) {
 	if exec.Command("sudo", "-n", "-u", "nobody", "--", "/bin/true").Run() != nil {

@@ -50,7 +50,7 @@ func (e *Engine) PlanFile(step work.StepKind, w engine.Workspace) (path, lock st
 
 // readPlan reads the plan that a preview saved.
 func readPlan(w engine.Workspace, result *work.StepResult) error {
-	data, err := engine.ReadJobFile(filepath.Join(w.JobDir, planFile), maxState)
+	data, err := engine.ReadJobFile(w.JobDir, planFile, maxState)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (e *Engine) readDestroy(ctx context.Context, w engine.Workspace, result *wo
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(w.JobDir, planFile), list, 0o600); err != nil {
+	if err := engine.WriteJobFile(filepath.Join(w.JobDir, planFile), list); err != nil {
 		return fmt.Errorf("keep the plan: %w", err)
 	}
 	sum := sha256.Sum256(list)
@@ -161,7 +161,7 @@ func finish(w engine.Workspace, result *work.StepResult, summary work.PlanSummar
 	if summary.Hash, err = hashOf(filepath.Join(w.JobDir, planFile)); err != nil {
 		return fmt.Errorf("hash the plan: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(w.JobDir, hashFile), []byte(summary.Hash+"\n"), 0o600); err != nil {
+	if err := engine.WriteJobFile(filepath.Join(w.JobDir, hashFile), []byte(summary.Hash+"\n")); err != nil {
 		return fmt.Errorf("record the hash of the plan: %w", err)
 	}
 	result.Plan = &summary
@@ -186,7 +186,7 @@ func forgetPlan(w engine.Workspace) error {
 // verifyPlan tells whether the plan file is the one that the plan Step recorded and, where an approval was asked for, the
 // approved one.
 func verifyPlan(w engine.Workspace) error {
-	recorded, err := engine.ReadJobFile(filepath.Join(w.JobDir, hashFile), maxHash)
+	recorded, err := engine.ReadJobFile(w.JobDir, hashFile, maxHash)
 	var sum string
 	if err == nil {
 		sum, err = hashOf(filepath.Join(w.JobDir, planFile))
@@ -207,7 +207,7 @@ func verifyPlan(w engine.Workspace) error {
 }
 
 func hashOf(path string) (string, error) {
-	data, err := engine.ReadJobFile(path, maxState)
+	data, err := engine.ReadJobFile(filepath.Dir(path), filepath.Base(path), maxState)
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), err
 }

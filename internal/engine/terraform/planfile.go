@@ -34,11 +34,11 @@ func forgetPlan(w engine.Workspace) error {
 
 // recordPlan hashes the plan file and keeps the hash beside it.
 func recordPlan(w engine.Workspace) (string, error) {
-	sum, err := hashOf(filepath.Join(w.JobDir, planFile))
+	sum, err := hashOf(engine.OpenJobFile(w.JobDir, planFile, maxPlanFile))
 	if err != nil {
 		return "", fmt.Errorf("hash the plan: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(w.JobDir, hashFile), []byte(sum+"\n"), 0o600); err != nil {
+	if err := engine.WriteJobFile(filepath.Join(w.JobDir, hashFile), []byte(sum+"\n")); err != nil {
 		return "", fmt.Errorf("record the hash of the plan: %w", err)
 	}
 	return sum, nil
@@ -53,7 +53,7 @@ func (e *Engine) PlanFile(step work.StepKind, w engine.Workspace) (path, lock st
 	if step != work.StepPlan && step != work.StepPlanDestroy {
 		return "", "", false, nil
 	}
-	lock, err = hashOf(filepath.Join(w.Dir, dependencyLock))
+	lock, err = hashOf(w.OpenFile(dependencyLock, maxPlanFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		lock, err = "", nil // no provider but the built-in one
 	}
@@ -63,14 +63,14 @@ func (e *Engine) PlanFile(step work.StepKind, w engine.Workspace) (path, lock st
 // verifyPlan tells whether the plan file is the very one that the plan Step made and, where an approval was
 // asked for, the approved one.
 func verifyPlan(w engine.Workspace) error {
-	recorded, err := engine.ReadJobFile(filepath.Join(w.JobDir, hashFile), maxHash)
+	recorded, err := engine.ReadJobFile(w.JobDir, hashFile, maxHash)
 	if errors.Is(err, fs.ErrNotExist) {
 		return planGone(err)
 	}
 	if err != nil {
 		return fmt.Errorf("read the recorded hash of the plan: %w", err)
 	}
-	sum, err := hashOf(filepath.Join(w.JobDir, planFile))
+	sum, err := hashOf(engine.OpenJobFile(w.JobDir, planFile, maxPlanFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return planGone(err)
 	}
@@ -93,8 +93,7 @@ func planGone(cause error) error {
 		WithHint("run the Job again").WithCause(cause)
 }
 
-func hashOf(path string) (string, error) {
-	f, err := engine.OpenJobFile(path, maxPlanFile)
+func hashOf(f io.ReadCloser, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -39,7 +40,7 @@ type backendSettings struct {
 // readState describes where the module keeps its state. It only reads files, since it is called in every job.
 func readState(w engine.Workspace) (*work.StateReport, error) {
 	data := dataFolder(w)
-	backend, err := readBackend(filepath.Join(data, stateFile))
+	backend, err := readBackend(w, filepath.Join(data, stateFile))
 	if err != nil {
 		return nil, err
 	}
@@ -50,27 +51,38 @@ func readState(w engine.Workspace) (*work.StateReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readLocalState(within(w.Dir, backend.file(workspace)))
+	return readLocalState(w, backend.file(workspace))
 }
 
 // dataFolder returns the folder in which init keeps what it needs.
 func dataFolder(w engine.Workspace) string {
 	if own, ok := engine.Lookup(w.Env, "TF_DATA_DIR"); ok && own != "" {
-		return within(w.Dir, own)
+		return own
 	}
-	return filepath.Join(w.Dir, ".terraform")
+	return ".terraform"
 }
 
-func within(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
+// open opens a file of the module. A job that is confined must not learn of a file outside of its workspace from the
+// runner, which is not confined; any other job can read such a file itself.
+func open(w engine.Workspace, path string, limit int64) (io.ReadCloser, error) {
+	if !w.Inside(path) && len(w.Confine) == 0 {
+		return engine.OpenJobFile(filepath.Dir(path), filepath.Base(path), limit)
 	}
-	return filepath.Join(dir, path)
+	return w.OpenFile(path, limit)
+}
+
+func readSettings(w engine.Workspace, path string) ([]byte, error) {
+	file, err := open(w, path, maxSettings)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(file)
 }
 
 // readBackend reads which backend init set up. Without a declared one there is no such file, or none is named in it.
-func readBackend(path string) (backendSettings, error) {
-	text, err := engine.ReadJobFile(path, maxSettings)
+func readBackend(w engine.Workspace, path string) (backendSettings, error) {
+	text, err := readSettings(w, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return backendSettings{}, nil
 	}
@@ -91,7 +103,7 @@ func workspaceName(w engine.Workspace, data string) (string, error) {
 	if own, ok := engine.Lookup(w.Env, "TF_WORKSPACE"); ok && own != "" {
 		return own, nil
 	}
-	text, err := engine.ReadJobFile(filepath.Join(data, "environment"), maxSettings)
+	text, err := readSettings(w, filepath.Join(data, "environment"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "default", nil
 	}
@@ -118,9 +130,14 @@ func (b backendSettings) file(workspace string) string {
 
 // readLocalState reads what identifies a state, and counts its resources. A state can be large, so it is read as a
 // stream.
-func readLocalState(path string) (*work.StateReport, error) {
+func readLocalState(w engine.Workspace, path string) (*work.StateReport, error) {
 	report := &work.StateReport{Backend: localBackend, Local: true}
-	file, err := engine.OpenJobFile(path, maxState)
+	if !w.Inside(path) && len(w.Confine) > 0 {
+		info, err := os.Lstat(path)
+		report.Exists = err == nil && info.Size() > 0
+		return report, nil
+	}
+	file, err := open(w, path, maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return report, nil
 	}

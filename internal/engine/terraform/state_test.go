@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,46 @@ func TestStateFilesOfAJobAreNotTrusted(t *testing.T) {
 			}
 			if report, err := readState(engine.Workspace{Dir: dir, JobDir: dir}); err == nil {
 				t.Errorf("got %+v, want an error", report)
+			}
+		})
+	}
+}
+
+// TestConfinedJobReadsNoOtherState lets a job name the state of another module, which its confinement hides. The
+// runner is not confined, and must not report anything of that state.
+func TestConfinedJobReadsNoOtherState(t *testing.T) {
+	const remembered = ".terraform/terraform.tfstate"
+	links := map[string]string{"absolute path": "", "link as settings": remembered, "link as state": stateFile}
+	for name, link := range links {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			foreign := filepath.Join(t.TempDir(), "foreign.tfstate")
+			text := `{"lineage": "foreign", "serial": 7, "backend": {"type": "foreign"}}`
+			err := errors.Join(os.WriteFile(foreign, []byte(text), 0o600), os.Mkdir(filepath.Join(dir, ".terraform"), 0o700))
+			if err == nil && link != "" {
+				err = os.Symlink(foreign, filepath.Join(dir, link))
+			}
+			if err == nil && link == "" {
+				text = `{"backend": {"type": "local", "config": {"path": "` + foreign + `"}}}`
+				err = os.WriteFile(filepath.Join(dir, remembered), []byte(text), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := engine.Workspace{Dir: dir, JobDir: dir, Confine: []string{"confine"}}
+			report, err := readState(w)
+			if report != nil && (report.Lineage != "" || report.Serial != 0 || report.Backend != localBackend) {
+				t.Errorf("got %+v of a state outside of the workspace, want nothing of it", report)
+			}
+			if link != "" {
+				return
+			}
+			if err != nil || !report.Exists {
+				t.Errorf("got %+v, %v, want a report that the state exists", report, err)
+			}
+			w.Confine = nil
+			if report, err := readState(w); err != nil || report.Lineage != "foreign" {
+				t.Errorf("without confinement: got %+v, %v, want the state", report, err)
 			}
 		})
 	}

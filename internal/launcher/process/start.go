@@ -116,9 +116,7 @@ func (l *Launcher) handVersions(u *unit) {
 	if newest == "" {
 		return
 	}
-	if text, err := os.ReadFile(newest); err == nil {
-		_ = os.WriteFile(filepath.Join(u.dir, workFolder, engine.HandedVersions), text, 0o600)
-	}
+	_ = engine.CopyVersions(newest, filepath.Join(u.dir, workFolder, engine.HandedVersions)) // it only saves time
 }
 
 // keepVersions has what a unit that ended learnt of the versions of engines stay for those that come.
