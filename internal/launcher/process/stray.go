@@ -12,9 +12,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"legwork/internal/fault"
 	"legwork/internal/launcher"
 	"legwork/internal/process"
 	"legwork/internal/work"
@@ -63,17 +65,13 @@ const runnerLock = "runner.lock"
 
 // lockerOf finds the process that holds the lock of a file. It finds a Runner of the same user, which hides its environment from others.
 func lockerOf(path string) (process.Identity, error) {
-	var info unix.Stat_t
-	if unix.Stat(path, &info) != nil {
-		return process.Identity{}, nil
-	}
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return process.Identity{}, nil
 	}
-	pid := lockHolder(string(text), lockedFile(info))
-	if pid == 0 {
-		return process.Identity{}, nil
+	pid, err := lockHolder(string(text), path)
+	if pid == 0 || err != nil {
+		return process.Identity{}, err
 	}
 	found, err := process.Identify(pid)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,25 +80,91 @@ func lockerOf(path string) (process.Identity, error) {
 	return found, err
 }
 
-// lockHolder returns the process that /proc/locks names as the holder of the lock of a file; 0 if there is none.
-func lockHolder(locks, file string) int {
-	for line := range strings.Lines(locks) { // 1: FLOCK  ADVISORY  WRITE 812 08:01:1234 0 EOF
-		fields := strings.Fields(line)
-		if len(fields) < 6 || fields[1] != "FLOCK" || fields[5] != file {
-			continue
-		}
-		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
-			return pid
-		}
+// lockHolder returns the process that holds the lock of a file; 0 if there is none. /proc/locks names files by device
+// and inode, but some file systems show another device there than to stat. So the open files of each process decide.
+// Where the kernel hides those, the device does.
+func lockHolder(locks, path string) (pid int, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, nil //nolint:nilerr // nobody has locked it
 	}
-	return 0
+	undecided := false
+	for _, entry := range lockEntries(locks, inodeOf(info)) {
+		open, known := hasOpen(entry.pid, info)
+		if open || !known && entry.device == deviceOf(info) {
+			return entry.pid, nil
+		}
+		undecided = undecided || !known
+	}
+	if undecided && locked(path) {
+		return 0, fault.New(fault.Failed, "launcher_failed", "a process that cannot be identified holds the lock %s", path).
+			WithHint("find it on the host with lsof as root, and end it")
+	}
+	return 0, nil
 }
 
-// lockedFile returns how /proc/locks names a file: by its device and its inode. Files of other devices have the same
-// inodes.
-func lockedFile(info unix.Stat_t) string {
-	device := uint64(info.Dev) //nolint:unconvert // int32 on Darwin
-	return fmt.Sprintf("%02x:%02x:%d", unix.Major(device), unix.Minor(device), info.Ino)
+// lockEntry is a process in /proc/locks.
+type lockEntry struct {
+	pid    int
+	device string
+}
+
+// lockEntries returns the processes that /proc/locks names as holders of the lock of a file with this inode.
+func lockEntries(locks, inode string) (entries []lockEntry) {
+	for line := range strings.Lines(locks) { // 1: FLOCK  ADVISORY  WRITE 812 08:01:1234 0 EOF
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[1] != "FLOCK" {
+			continue
+		}
+		device, found := strings.CutSuffix(fields[5], ":"+inode)
+		pid, err := strconv.Atoi(fields[4])
+		if found && err == nil && pid > 0 {
+			entries = append(entries, lockEntry{pid, device})
+		}
+	}
+	return entries
+}
+
+// hasOpen reports whether a process has a file open; known is false if the kernel does not say.
+func hasOpen(pid int, file os.FileInfo) (open, known bool) {
+	folder := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return false, errors.Is(err, fs.ErrNotExist) // it has ended
+	}
+	for _, entry := range entries {
+		info, err := os.Stat(filepath.Join(folder, entry.Name()))
+		if err == nil && os.SameFile(info, file) {
+			return true, true
+		}
+	}
+	return false, true
+}
+
+// locked reports whether a process holds the lock of a file.
+func locked(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+}
+
+func inodeOf(info os.FileInfo) string {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return strconv.FormatUint(stat.Ino, 10)
+	}
+	return ""
+}
+
+func deviceOf(info os.FileInfo) string {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	device := uint64(stat.Dev) //nolint:unconvert // int32 on Darwin
+	return fmt.Sprintf("%02x:%02x", unix.Major(device), unix.Minor(device))
 }
 
 // dropStrays ends strays and deletes their folders, except folders with work of an open Job. It returns the other

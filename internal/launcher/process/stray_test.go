@@ -4,7 +4,9 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -58,13 +60,6 @@ func TestRecordThatTellsNothing(t *testing.T) {
 
 // TestLockHolder finds the process that holds a lock, and never that of a file with the same inode on another device.
 func TestLockHolder(t *testing.T) {
-	locks := "1: FLOCK  ADVISORY  WRITE 811 08:02:1234 0 EOF\n2: POSIX  ADVISORY  WRITE 812 08:01:1234 0 EOF\n" +
-		"2: -> FLOCK  ADVISORY  WRITE 813 08:01:1234 0 EOF\n3: FLOCK  ADVISORY  WRITE 814 08:01:1234 0 EOF\n"
-	for file, want := range map[string]int{"08:01:1234": 814, "08:02:1234": 811, "08:03:1234": 0, "1:1234": 0} {
-		if got := lockHolder(locks, file); got != want {
-			t.Errorf("holder of %s: got %d, want %d", file, got, want)
-		}
-	}
 	path := filepath.Join(t.TempDir(), runnerLock)
 	file, err := os.Create(path)
 	if err != nil {
@@ -76,5 +71,39 @@ func TestLockHolder(t *testing.T) {
 	}
 	if found, err := lockerOf(path); err != nil || found.Pid != os.Getpid() {
 		t.Errorf("holder of a lock of this process: got %+v, %v, want %d", found, err, os.Getpid())
+	}
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := func(kind string, pid int, device string) string {
+		return fmt.Sprintf("1: %s  ADVISORY  WRITE %d %s:%s 0 EOF\n", kind, pid, device, inodeOf(info))
+	}
+	stranger := exec.Command("sleep", "1000")
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(stranger.Process.Kill(), stranger.Wait()) })
+	device, other := deviceOf(info), "ff:ff"
+	for name, c := range map[string]struct {
+		locks string
+		want  int
+	}{
+		"device as stat shows it":   {line("FLOCK", os.Getpid(), device), os.Getpid()},
+		"other device, as on btrfs": {line("FLOCK", os.Getpid(), other), os.Getpid()},
+		"stranger with the inode":   {line("FLOCK", stranger.Process.Pid, other), 0},
+		"stranger first":            {line("FLOCK", stranger.Process.Pid, other) + line("FLOCK", os.Getpid(), other), os.Getpid()},
+		"waits for the lock":        {"1: -> " + line("FLOCK", os.Getpid(), device)[3:], 0},
+		"lock of another kind":      {line("POSIX", os.Getpid(), device), 0},
+		"process that has ended":    {line("FLOCK", 1<<30, device), 0},
+		"file with a longer inode":  {"1: FLOCK ADVISORY WRITE 1 08:01:9" + inodeOf(info) + " 0 EOF\n", 0},
+		"nothing":                   {"", 0},
+	} {
+		if got, err := lockHolder(c.locks, path); err != nil || got != c.want {
+			t.Errorf("%s: got %d, %v, want %d", name, got, err, c.want)
+		}
+	}
+	if !locked(path) {
+		t.Error("the lock counts as free, want it held")
 	}
 }
