@@ -27,6 +27,7 @@ import (
 	"legwork/internal/bus"
 	"legwork/internal/catalog"
 	"legwork/internal/control"
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 	"legwork/internal/release"
@@ -211,6 +212,9 @@ func lockDataFolder(path, dir string) (*os.File, error) {
 	if err := process.Lock(lock); err != nil {
 		return nil, fault.New(fault.Conflict, "data_folder_in_use", "another Server uses the data folder %s", dir).
 			WithHint("stop it, or give this one a folder of its own with --data").WithCause(errors.Join(err, lock.Close()))
+	}
+	if err := durable.RemoveTemporary(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("remove temporary files of a crash: %w", err), lock.Close())
 	}
 	return lock, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // WriteFile replaces the file at path, or creates it, with mode 0600. After a crash of the host the file has either its old or its
@@ -23,7 +24,7 @@ func WriteFile(path string, data []byte) error {
 // WriteTemporary writes data durably to a new file of mode 0600 in the folder of path and returns its name. The caller
 // renames or removes it.
 func WriteTemporary(path string, data []byte) (name string, err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+temporarySuffix)
 	if err != nil {
 		return "", err
 	}
@@ -32,6 +33,22 @@ func WriteTemporary(path string, data []byte) (name string, err error) {
 		return "", errors.Join(err, os.Remove(file.Name()))
 	}
 	return file.Name(), nil
+}
+
+// temporarySuffix ends the names of temporary files.
+const temporarySuffix = ".legwork-tmp"
+
+// RemoveTemporary removes the temporary files that a crash has left in a folder. They can contain keys. The caller
+// holds the lock of the folder, so that no other process writes there.
+func RemoveTemporary(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasPrefix(name, ".") && strings.HasSuffix(name, temporarySuffix) && entry.Type().IsRegular() {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
+		}
+	}
+	return err
 }
 
 // SyncFolder makes the names of the files in a folder durable.

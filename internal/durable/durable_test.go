@@ -57,3 +57,26 @@ func TestWriteFileLeavesNothingBehind(t *testing.T) {
 		t.Error("a file in a missing folder was written")
 	}
 }
+
+// TestRemoveTemporary removes what a crash between the two steps of WriteFile leaves, and nothing else.
+func TestRemoveTemporary(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if err := WriteFile(key, []byte("key")); err != nil {
+		t.Fatal(err)
+	}
+	left, err := WriteTemporary(key, []byte("key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".key.1"), []byte("of the user"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveTemporary(dir); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("got %v (%v), want the key and the file of the user, without %s", entries, err, left)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"legwork/internal/durable"
 	"legwork/internal/fault"
 	"legwork/internal/process"
 )
@@ -75,6 +76,9 @@ func (h *home) takeLock() error {
 			WithHint("stop the other process, or give this one a WorkingDirectory.WorkingDirectory and an Instance name of its own").WithCause(err)
 	}
 	h.lock = file
+	if err := durable.RemoveTemporary(h.dir); err != nil {
+		return errors.Join(fmt.Errorf("remove temporary files of a crash: %w", err), file.Close())
+	}
 	return nil
 }
 
