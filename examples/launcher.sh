@@ -28,11 +28,12 @@ started() {
   [[ $1 != [ZX] ]] && echo "${20}"
 }
 
-# alive NAME: whether the process of a unit runs. A process that only has the same number does not count.
+# alive NAME: whether the process of a unit runs. A process that only has the same number does not count. An earlier
+# version of this script did not record when a process started: then the number decides.
 alive() {
   local pid at now
   read -r pid at 2>/dev/null <"$home/$1/pid" || return 1
-  now=$(started "$pid") && [ "$now" = "$at" ]
+  now=$(started "$pid") && [ "$now" = "${at:-$now}" ]
 }
 
 # working NAME: whether a command that the process of a unit had started still runs. The supervisor does not count.

@@ -286,3 +286,32 @@ func commandLine(pid int) string {
 	}
 	return string(text)
 }
+
+// TestRecordWithoutStartTime lists a unit whose process an earlier version of the example started.
+func TestRecordWithoutStartTime(t *testing.T) {
+	b := bench(t)
+	task := b.Task("owner", "cloud", "cloud-00000001")
+	l := b.Open(t)
+	if _, err := l.Ensure(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	records, err := filepath.Glob(filepath.Join(b.Left(t)[0], "*", "pid"))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("got the records %v, %v, want one", records, err)
+	}
+	text, err := os.ReadFile(records[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, _, _ := strings.Cut(string(text), " ")
+	if err := os.WriteFile(records[0], []byte(strings.TrimSpace(pid)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reports, err := l.List(t.Context(), task)
+	if err != nil || len(reports) != 1 || reports[0].State != work.UnitRunning {
+		t.Errorf("got %+v, %v, want a unit that runs", reports, err)
+	}
+	if err := l.Remove(t.Context(), task); err != nil {
+		t.Error(err)
+	}
+}
