@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,6 +15,7 @@ import (
 	"legwork/internal/catalog"
 	"legwork/internal/control"
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 	replayedHeader    = "Idempotency-Replayed"
 )
 
-var idempotencyKeyShape = regexp.MustCompile(`^[\x21-\x7e]{1,255}$`)
+var idempotencyKeyShape = lazyregexp.New(`^[\x21-\x7e]{1,255}$`)
 
 // idempotent returns what every POST does before its handler: with an Idempotency-Key, the first request runs, and
 // later ones get its answer.

@@ -32,6 +32,11 @@ func formProblems(f file) []string {
 	if f.product() && !f.generated && f.lines > mostLines {
 		say("has %d lines, at most %d are allowed: split it by concept", f.lines, mostLines)
 	}
+	for _, line := range f.compiled {
+		if f.product() {
+			say("line %d compiles a regular expression when the process starts: use lazyregexp.New", line)
+		}
+	}
 	_, bubble := f.imports["testing/synctest"]
 	for _, c := range f.calls {
 		switch {
@@ -58,6 +63,9 @@ func TestFormRulesCatch(t *testing.T) {
 		"the clock":       {"internal/work/a.go", "package x\nimport \"time\"\nvar _ = time.Now\n", "line 3 uses time.Now"},
 		"a renamed clock": {"internal/graph/a.go", "package x\nimport c \"time\"\nvar _ = c.Since\n", "line 3 uses time.Since"},
 		"a sleeping test": {"internal/store/a_test.go", "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }\n", "uses time.Sleep"},
+		"a regexp":        {"internal/store/a.go", "package x\nimport \"regexp\"\nvar _ = regexp.MustCompile(`a`)\n", "line 3 compiles"},
+		"a late regexp": {"internal/store/a.go",
+			"package x\nimport \"regexp\"\nfunc f() { regexp.MustCompile(`a`) }\nvar g = func() { regexp.MustCompile(`a`) }\n", ""},
 		"a long file":     {"internal/store/a.go", "package x\n" + long, "has 801 lines"},
 		"an empty name":   {"internal/store/helpers_test.go", "package x\n", "says nothing"},
 		"an empty folder": {"internal/util/a.go", "package x\n", "says nothing"},

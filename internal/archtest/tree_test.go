@@ -29,6 +29,7 @@ type file struct {
 	lines     int               //
 	imports   map[string]string // import path to the name it is used by
 	calls     []call            // of functions of the package time
+	compiled  []int             // lines where a package-level variable compiles a regular expression
 }
 
 // call is one use of a function of the package time.
@@ -117,7 +118,33 @@ func readFile(name string, source []byte) (file, error) {
 	if clock, ok := f.imports["time"]; ok {
 		f.calls = uses(tree, positions, clock)
 	}
+	if regexps, ok := f.imports["regexp"]; ok {
+		f.compiled = packageLevelCalls(tree, positions, regexps, "MustCompile")
+	}
 	return f, nil
+}
+
+// packageLevelCalls returns the lines where the initializer of a package-level variable uses a function of a package.
+// The body of a function does not count: it runs later.
+func packageLevelCalls(tree *ast.File, positions *token.FileSet, name, function string) (lines []int) {
+	for _, declaration := range tree.Decls {
+		if _, ok := declaration.(*ast.GenDecl); !ok {
+			continue
+		}
+		ast.Inspect(declaration, func(n ast.Node) bool {
+			if _, ok := n.(*ast.FuncLit); ok {
+				return false
+			}
+			selector, ok := n.(*ast.SelectorExpr)
+			if ok && selector.Sel.Name == function {
+				if used, ok := selector.X.(*ast.Ident); ok && used.Name == name {
+					lines = append(lines, positions.Position(selector.Pos()).Line)
+				}
+			}
+			return true
+		})
+	}
+	return lines
 }
 
 // uses lists what is used of an imported package.

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
 
 	"legwork/internal/catalog"
+	"legwork/internal/lazyregexp"
 	"legwork/internal/work"
 )
 
@@ -19,26 +19,26 @@ const (
 
 // errorStyle describes how a family of programs prints an error.
 type errorStyle struct {
-	begin    *regexp.Regexp // the first line of an error; its first group is the summary
-	end      *regexp.Regexp // the first line that no longer belongs to it
-	frame    string         // decorates the lines of an error
-	location *regexp.Regexp // its first group is a file, its second a line number
+	begin    *lazyregexp.Regexp // the first line of an error; its first group is the summary
+	end      *lazyregexp.Regexp // the first line that no longer belongs to it
+	frame    string             // decorates the lines of an error
+	location *lazyregexp.Regexp // its first group is a file, its second a line number
 }
 
 var (
 	terraformStyle = errorStyle{
-		begin:    regexp.MustCompile(`^(?:│ )?Error: (.+)$`),
-		end:      regexp.MustCompile(`^(?:╵|╷|(?:│ )?(?:Error|Warning): )`),
+		begin:    lazyregexp.New(`^(?:│ )?Error: (.+)$`),
+		end:      lazyregexp.New(`^(?:╵|╷|(?:│ )?(?:Error|Warning): )`),
 		frame:    "│",
-		location: regexp.MustCompile(`^\s*on (\S+) line (\d+)`),
+		location: lazyregexp.New(`^\s*on (\S+) line (\d+)`),
 	}
 	pulumiStyle = errorStyle{
-		begin: regexp.MustCompile(`^\s*error: (.+)$`),
-		end:   regexp.MustCompile(`^(?:\S|\s*(?:error|warning): )`),
+		begin: lazyregexp.New(`^\s*error: (.+)$`),
+		end:   lazyregexp.New(`^(?:\S|\s*(?:error|warning): )`),
 	}
 	ansibleStyle = errorStyle{
-		begin: regexp.MustCompile(`^(?:fatal|failed|unreachable): (.+)$`),
-		end:   regexp.MustCompile(`^\S`),
+		begin: lazyregexp.New(`^(?:fatal|failed|unreachable): (.+)$`),
+		end:   lazyregexp.New(`^\S`),
 	}
 	errorStyles = map[string]errorStyle{
 		string(catalog.Terraform): terraformStyle,
@@ -157,7 +157,7 @@ func (e *Excerpter) location() string {
 }
 
 var (
-	controlSequence = regexp.MustCompile(`\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])`)
+	controlSequence = lazyregexp.New(`\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])`)
 	controlRune     = func(r rune) bool { return (r < ' ' && r != '\t') || (r >= 0x7f && r < 0xa0) }
 )
 

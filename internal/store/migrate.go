@@ -8,13 +8,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/pressly/goose/v3"
 
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 )
 
 //go:embed migrations/*.sql
@@ -88,7 +88,7 @@ func migrationSteps(d *dialect) ([]*goose.Migration, error) {
 	return steps, nil
 }
 
-var createTable = regexp.MustCompile(`(?mi)^\s*CREATE TABLE ([a-z_]+)`)
+var createTable = lazyregexp.New(`(?mi)^\s*CREATE TABLE ([a-z_]+)`)
 
 // knownTables returns the names of all tables that the migrations have ever created, and of the table of their versions.
 func knownTables() ([]string, error) {
