@@ -2,8 +2,10 @@ package access
 
 import (
 	"context"
+	"encoding/base64"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"legwork/internal/catalog"
@@ -43,14 +45,36 @@ func FuzzTokens(f *testing.F) {
 	}
 	token, _ := NewToken()
 	launch := a.BootstrapToken("0198c0de-0000-7000-8000-000000000001") // of a launch that is not known
+	// A signed token with each of its parts changed, exchanged or cut.
+	parts := strings.Split(signed.Text, ".")
+	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`))
+	for _, changed := range [][]string{
+		{none, parts[1], ""}, {none, parts[1], parts[2]}, {parts[0], parts[1], ""}, {parts[0], parts[1]},
+		{parts[0], parts[1], parts[2], parts[2]}, {parts[1], parts[0], parts[2]}, {parts[0], parts[1] + "=", parts[2]},
+	} {
+		f.Add(strings.Join(changed, "."))
+	}
+	for _, real := range []string{signed.Text, registration, launch, token} {
+		f.Add(" " + real)
+		f.Add(real + "\n")
+		f.Add(strings.ToUpper(real))
+		f.Add(real[:len(real)-1])
+	}
 	for _, text := range []string{
 		token, signed.Text, registration, launch, "", "eyJhbGciOiJub25lIn0.e30.", bootstrapPrefix + "_", token[:20],
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if actor, err := a.Authenticate(ctx, text); !fault.Is(err, fault.Unauthenticated) {
+		actor, err := a.Authenticate(ctx, text)
+		if !fault.Is(err, fault.Unauthenticated) {
 			t.Errorf("authenticate %q: got %+v, %v, want it refused", text, actor, err)
+		}
+		if actor != (catalog.Actor{}) {
+			t.Errorf("authenticate %q: got %+v with the refusal, want no actor", text, actor)
+		}
+		if len(text) > 12 && strings.Contains(err.Error(), text) {
+			t.Errorf("authenticate %q: the error shows the token: %v", text, err)
 		}
 		by, err := a.Registrar(ctx, text, "192.0.2.1")
 		refused := fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.RateLimited)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +27,12 @@ func FuzzSession(f *testing.F) {
 	s.until(job.ID, work.Running)
 	f.Add([]byte{0, 0, 1, 1, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8, 0})
 	f.Add([]byte{2, 1, 4, 1, 3, 1})
+	for kind := range byte(10) { // one message about each job, also followed by a claim that its step is finished
+		for ref := range byte(3) {
+			f.Add([]byte{kind, ref})
+			f.Add([]byte{kind, ref, 3, ref, 4, ref, 7, ref})
+		}
+	}
 	f.Add([]byte{9, 0})
 	f.Add([]byte{5, 0, 5, 1, 0, 0, 6, 0})
 	var sessions atomic.Int64
@@ -42,6 +49,18 @@ func FuzzSession(f *testing.F) {
 		}
 		if j.Status != work.Running || j.Attempt != step.Attempt || j.Binding == nil || j.Binding.Instance != "victim" {
 			t.Errorf("job of the other instance: got %s, attempt %d, %+v, want it untouched", j.Status, j.Attempt, j.Binding)
+		}
+		instances, err := s.c.Instances(ctx, s.owner(), r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range instances {
+			if i.Name == "victim" && !i.Connected {
+				t.Errorf("the other instance: got %+v, want its session open", i)
+			}
+			if i.Name != "victim" && !strings.HasPrefix(i.Name, "hostile-") {
+				t.Errorf("instances: got %q, want only hostile ones and the victim", i.Name)
+			}
 		}
 		lines, _, err := s.c.ReadLog(ctx, s.owner(), job.ID, 0, 0, LogFilter{})
 		if err != nil || len(lines) > 0 {

@@ -57,11 +57,17 @@ func FuzzExpandURL(f *testing.F) {
 }
 
 // FuzzCondition checks that every condition is refused with a sentence, or can be evaluated to an answer or a fault.
+// The answer depends only on the condition and the values, and the negation of a condition has the opposite one.
 func FuzzCondition(f *testing.F) {
 	for _, text := range []string{
 		`option.env == "prod" && step.check.exit_code == 0`, `step["my-step"].status != "failed"`,
 		`has(step.a.v) && int(step.a.v) > 3`, `node.tags.exists(t, t.startsWith("web"))`, `"a".matches("(a+)+$")`,
 		`option.a.map(x, x + x).size() > 1`, `true ? option : node`, `[1,2].all(x, x / 0 == 1)`,
+		`true || option.missing == "x"`, `!has(step.a.v)`, `option.env in ["prod", "test"]`,
+		`{"a": 1}["b"] == 1`, "true // comment",
+		`duration("1h") > duration("30m")`, `timestamp("2026-01-01T00:00:00Z") < timestamp("x")`,
+		`9223372036854775807 + 1 > 0`,
+		`"\x00".size() == 1`, `dyn(1) == "1"`, `[[[[[[[[1]]]]]]]].size() == 1`, `"a" + option.env + '"'  == ""`,
 	} {
 		f.Add(text)
 	}
@@ -76,8 +82,22 @@ func FuzzCondition(f *testing.F) {
 		if c.Text() != text {
 			t.Errorf("text: got %q, want %q", c.Text(), text)
 		}
-		if _, err := c.Eval(vars); err != nil && fault.Code(err) != "condition" {
-			t.Errorf("%q: got %v, want a fault of the code condition", text, err)
+		got, err := c.Eval(vars)
+		if err != nil {
+			if fault.Code(err) != "condition" || fault.Of(err).Message == "" {
+				t.Errorf("%q: got %v, want a fault of the code condition", text, err)
+			}
+			return
+		}
+		if again, err := c.Eval(vars); err != nil || again != got {
+			t.Errorf("%q, evaluated again: got %t, %v, want %t", text, again, err, got)
+		}
+		opposite, err := expression.Condition("!(" + text + "\n)")
+		if err != nil {
+			return // too long or too deep with the negation
+		}
+		if not, err := opposite.Eval(vars); err == nil && not == got {
+			t.Errorf("!(%q): got %t, want %t", text, not, !got)
 		}
 	})
 }

@@ -206,7 +206,19 @@ func (e *engine) containers(ctx context.Context) ([]container.Summary, error) {
 	if err != nil {
 		return nil, e.explain(err, "list", "containers")
 	}
-	return found.Items, nil
+	return slices.DeleteFunc(found.Items, func(c container.Summary) bool { return !e.isMine(c) }), nil
+}
+
+// isMine reports whether a container is one of the runner. An engine, or a proxy before it, that passes over the
+// filter of a list must not make the launcher remove the containers of others.
+func (e *engine) isMine(c container.Summary) bool {
+	tags := launcher.Tags(e.task)
+	for _, name := range []string{launcher.TagOwner, launcher.TagRunnerID} {
+		if c.Labels[name] != tags[name] {
+			return false
+		}
+	}
+	return c.ID != "" && unitOf(c) != ""
 }
 
 func unitOf(c container.Summary) string { return c.Labels[launcher.TagUnit] }

@@ -6,6 +6,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"legwork/internal/fault"
 )
 
 // object is a type of the API: *batch.Job for batch.Job.
@@ -39,12 +41,15 @@ func (s store[T, P]) delete(ctx context.Context, name string, options meta.Delet
 	return s.client.Delete().NamespaceIfScoped(s.namespace, s.namespace != "").Resource(s.resource).Name(name).Body(&options).Do(ctx).Error()
 }
 
-// each lists objects page by page, and gives each page to a function. L is batch.JobList for Jobs.
+// maxPages bounds a list: an API that promises more without end must not hold a step up.
+const maxPages = 200
+
+// each lists objects page by page and passes each page to a function. L is batch.JobList for Jobs.
 func each[L any, P interface {
 	object[L]
 	meta.ListInterface
 }](ctx context.Context, client rest.Interface, codec runtime.ParameterCodec, namespace, resource string, options meta.ListOptions, take func(P)) error {
-	for {
+	for range maxPages {
 		var page L
 		if err := client.Get().Namespace(namespace).Resource(resource).VersionedParams(&options, codec).Do(ctx).Into(P(&page)); err != nil {
 			return err
@@ -54,4 +59,6 @@ func each[L any, P interface {
 			return nil
 		}
 	}
+	return fault.New(fault.TooLarge, "launcher_list", "the cluster lists more than %d pages of %s", maxPages, resource).
+		WithHint("delete %s that ended in the namespace %s", resource, namespace)
 }

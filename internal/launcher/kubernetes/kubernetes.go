@@ -28,6 +28,7 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -160,11 +161,23 @@ func (c *cluster) mine() string {
 	return labels.SelectorFromSet(labels.Set{launcher.TagOwner: tags[launcher.TagOwner], launcher.TagRunnerID: tags[launcher.TagRunnerID]}).String()
 }
 
+// isMine reports whether an object is one of the runner, also when an API passes over the selector of a list.
+func (c *cluster) isMine(m meta.ObjectMeta) bool {
+	tags := launcher.Tags(c.task)
+	for _, name := range []string{launcher.TagOwner, launcher.TagRunnerID} {
+		if m.Labels[name] != tags[name] {
+			return false
+		}
+	}
+	return m.Name != ""
+}
+
 // myJobs gives all Jobs of the Runner.
 func (c *cluster) myJobs(ctx context.Context) (all []batch.Job, err error) {
 	err = each(ctx, c.batch, c.codec, c.hosting.Namespace, "jobs", meta.ListOptions{LabelSelector: c.mine(), Limit: c.page}, func(page *batch.JobList) {
 		all = append(all, page.Items...)
 	})
+	all = slices.DeleteFunc(all, func(j batch.Job) bool { return !c.isMine(j.ObjectMeta) })
 	return all, c.explain(err, "list", "batch", "jobs", "")
 }
 
@@ -173,5 +186,6 @@ func (c *cluster) myPods(ctx context.Context) (all []core.Pod, err error) {
 	err = each(ctx, c.core, c.codec, c.hosting.Namespace, "pods", meta.ListOptions{LabelSelector: c.mine(), Limit: c.page}, func(page *core.PodList) {
 		all = append(all, page.Items...)
 	})
+	all = slices.DeleteFunc(all, func(p core.Pod) bool { return !c.isMine(p.ObjectMeta) })
 	return all, c.explain(err, "list", "", "pods", "")
 }
