@@ -46,7 +46,7 @@ func (a *Access) AuthenticateNow(ctx context.Context, bearer string) (catalog.Ac
 func (a *Access) authenticate(ctx context.Context, bearer string, remembered bool) (catalog.Actor, error) {
 	if bearer == "" {
 		return catalog.Actor{}, fault.New(fault.Unauthenticated, "token_missing", "this needs a token and none was sent").
-			WithHint("send the header \"Authorization: Bearer TOKEN\"; on the command line set LEGWORK_TOKEN")
+			WithHint("set LEGWORK_TOKEN or --token-file; programs send the header \"Authorization: Bearer TOKEN\"")
 	}
 	if len(bearer) > maxTokenLength {
 		return catalog.Actor{}, wrongToken()

@@ -135,7 +135,7 @@ func (a *app) root() *cobra.Command {
 		Short: "The Server decides; Runners do the legwork",
 		Long: "The Server decides; Runners do the legwork.\n\n" +
 			"Exit status: 0 done, 1 the Job failed (or something inside the program), 2 wrong use, 3 not allowed,\n" +
-			"4 not found, 5 Server unreachable, 6 --timeout is over and what was waited for is not, 130 interrupted: a Job that was followed goes on.",
+			"4 not found, 5 Server unreachable, 6 --timeout ran out first, 130 interrupted: a Job that was followed goes on.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       a.programs.Version,
@@ -161,6 +161,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.caFile, "ca-file", "", "PEM file of certificate authorities to trust besides those of the host (LEGWORK_CA_FILE)")
 	root.AddCommand(a.serverCommand(), a.runnerCommand(), a.devCommand(), a.userCommand(), a.principalCommand(), a.auditCommand(), a.loadCommand(), a.assignmentCommand(), a.manifestCommand(), a.stackCommand(),
 		a.namespaceCommand(), a.moduleCommand(), a.outputCommand(), a.nodeCommand(), a.nodeSourceCommand(), a.runbookCommand(), a.execCommand(), a.jobCommand(), a.secretCommand(), a.cloudIdentityCommand(), a.maintenanceCommand(), a.releaseCommand(), a.schemaCommand(), a.versionCommand())
+	addExamples(root)
 	return root
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	return parent("job", "Jobs: what runs, what waits, what happened",
+	return parent("job", "List, follow, cancel and approve jobs",
 		a.jobList(), a.jobShow(), a.jobPlan(), a.jobLogs(), a.jobCancel(), a.jobApprove(), a.jobDecline(), a.jobRetry(), a.jobNodes())
 }
 

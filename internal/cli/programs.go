@@ -158,7 +158,7 @@ func (a *app) stackCommand() *cobra.Command {
 	}, func(ctx context.Context, client *api.Client, args []string) error {
 		return client.DeleteStack(ctx, args[0])
 	})
-	return parent("stack", "Stacks: hard boundaries that outputs never cross", list, remove)
+	return parent("stack", "List and delete stacks", list, remove)
 }
 
 func (a *app) namespaceCommand() *cobra.Command {

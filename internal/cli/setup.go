@@ -135,7 +135,7 @@ func (w *answers) questions() []question {
 		{title: "Name of this Instance", hint: "of this process among those of its Runner", text: &w.instance, check: needed},
 		{title: "Jobs at once", text: &w.capacity, check: isCapacity},
 		{title: "Working directory", hint: "for sources, state, and what is needed to resume", text: &w.folder, check: needed},
-		{title: "File for what registration gives", hint: "only this user can read it", text: &w.tokenFile, check: needed, when: registers},
+		{title: "File for the credential of the runner", hint: "only this user can read it", text: &w.tokenFile, check: needed, when: registers},
 	}
 }
 

@@ -65,6 +65,10 @@ func (c *Control) Outputs(ctx context.Context, actor catalog.Actor, module strin
 			}
 		}
 		set, err = tx.LatestOutputs(actor.OrganizationID, m.ID)
+		if fault.Is(err, fault.NotFound) && m.Engine == catalog.Script {
+			return fault.New(fault.NotFound, "no_outputs", "%s is a script module, and scripts have no outputs", m.Path()).
+				WithHint("its output is in the log of its jobs: legwork job list --module %s", m.Path())
+		}
 		if fault.Is(err, fault.NotFound) {
 			return fault.New(fault.NotFound, "no_outputs", "%s has no outputs: it was not applied yet", m.Path()).
 				WithHint("run: legwork module apply %s", m.Path())
