@@ -167,8 +167,15 @@ func eachRow(ctx context.Context, q queryer, t Table, fn func(values []any) erro
 			return fmt.Errorf("read the table %s: %w", t.Name, err)
 		}
 		for i, column := range t.Columns {
-			if n, number := values[i].(int64); number && slices.Contains(t.Booleans, column) { // as SQLite stores it
-				values[i] = n != 0
+			switch v := values[i].(type) {
+			case int64:
+				if slices.Contains(t.Booleans, column) { // as SQLite stores it
+					values[i] = v != 0
+				}
+			case []byte:
+				if v == nil { // the driver of SQLite returns empty bytes as nil, which would be encoded as NULL
+					values[i] = []byte{}
+				}
 			}
 		}
 		if err := fn(values); err != nil {
