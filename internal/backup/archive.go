@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	format       = 1
+	format       = 2
 	headerName   = "legwork-backup.json"
 	manifestName = "manifest.json"
+	sumName      = "manifest.json.sha256" // the last entry: the checksum of the manifest
 	keysName     = "keys.json"
 	tablePrefix  = "tables/"
 	blobPrefix   = "blobs/"
@@ -59,7 +60,8 @@ type Manifest struct {
 	Tables  []store.TableSum `json:"tables"`
 	Blobs   int              `json:"blobs"`
 	Bytes   int64            `json:"blob_bytes"`
-	Keys    bool             `json:"keys"` // the master key is in it, sealed
+	Missing int              `json:"missing_blobs"` // logs that the database names and that were not among the blobs
+	Keys    bool             `json:"keys"`          // the master key is in it, sealed
 }
 
 // writer writes an archive and its manifest.
@@ -91,9 +93,13 @@ func (w *writer) addJSON(name string, v any) error {
 	return w.add(name, int64(len(text)), bytes.NewReader(text))
 }
 
-// finish writes the manifest, which is not an entry of itself.
+// finish writes the manifest, which is not an entry of itself, and its checksum.
 func (w *writer) finish() error {
 	if err := w.addJSON(manifestName, w.manifest); err != nil {
+		return err
+	}
+	sum := w.manifest.Entries[len(w.manifest.Entries)-1].SHA256
+	if err := w.add(sumName, int64(len(sum)), strings.NewReader(sum)); err != nil {
 		return err
 	}
 	return w.tar.Close()
@@ -226,7 +232,11 @@ func readJSON(r io.Reader, v any) error {
 
 // compare reads the manifest and compares it with the entries before it.
 func (in *reading) compare() error {
-	if err := readJSON(in.tar, &in.manifest); err != nil {
+	r := hashed{in.tar, sha256.New()}
+	if err := readJSON(r, &in.manifest); err != nil {
+		return err
+	}
+	if err := in.compareSum(hex.EncodeToString(r.h.Sum(nil))); err != nil {
 		return err
 	}
 	if len(in.manifest.Entries) != len(in.seen) {
@@ -236,6 +246,19 @@ func (in *reading) compare() error {
 		if in.seen[i] != want {
 			return damaged("%s is not what the manifest lists", want.Name)
 		}
+	}
+	return nil
+}
+
+// compareSum compares the checksum of the manifest with the last entry.
+func (in *reading) compareSum(got string) error {
+	entry, err := in.tar.Next()
+	if err != nil || entry.Name != sumName {
+		return damaged("the checksum of its manifest is missing, as when it was cut off")
+	}
+	want, err := io.ReadAll(io.LimitReader(in.tar, int64(len(got))+1))
+	if err != nil || string(want) != got {
+		return damaged("its manifest is not what its checksum says")
 	}
 	return nil
 }

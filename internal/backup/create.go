@@ -29,9 +29,12 @@ type Source struct {
 	Keys       *Keys  // nil: they are left out
 	Passphrase string // that seals them
 	Now        time.Time
+	// AllowMissingBlobs accepts that blobs which the database names are not there.
+	AllowMissingBlobs bool
 }
 
-// Create writes a backup. Servers may go on meanwhile: what is written is one state of the database.
+// Create writes a backup. Servers may go on meanwhile: what is written is one state of the database. It fails with "blobs_missing"
+// when logs that the database names are not among the blobs.
 func Create(ctx context.Context, s Source, out io.Writer) (Header, Manifest, error) {
 	snapshot, err := store.OpenSnapshot(ctx, s.Database)
 	if err != nil {
@@ -59,13 +62,49 @@ func Create(ctx context.Context, s Source, out io.Writer) (Header, Manifest, err
 			return header, w.manifest, err
 		}
 	}
+	archives, err := snapshot.LogArchives(ctx)
+	if err != nil {
+		return header, w.manifest, err
+	}
 	if err := snapshot.Close(); err != nil { // the blobs take long, and an open snapshot holds back the database
 		return header, w.manifest, err
 	}
-	if err := w.addBlobs(ctx, s.Blobs); err != nil {
+	if err := w.addBlobs(ctx, s.Blobs, archives); err != nil {
+		return header, w.manifest, err
+	}
+	if err := w.countMissing(ctx, s, archives); err != nil {
 		return header, w.manifest, err
 	}
 	return header, w.manifest, w.finish()
+}
+
+// countMissing counts the archives of logs that were not among the blobs. One whose job was deleted meanwhile is not missing.
+func (w *writer) countMissing(ctx context.Context, s Source, archives map[string]bool) error {
+	if len(archives) == 0 {
+		return nil
+	}
+	now, err := store.OpenSnapshot(ctx, s.Database)
+	if err != nil {
+		return err
+	}
+	defer now.Close()
+	named, err := now.LogArchives(ctx)
+	if err != nil {
+		return err
+	}
+	example := ""
+	for key := range archives {
+		if named[key] {
+			w.manifest.Missing++
+			example = key
+		}
+	}
+	if w.manifest.Missing == 0 || s.AllowMissingBlobs {
+		return nil
+	}
+	return fault.New(fault.Invalid, "blobs_missing", "%d logs that the database names are not among the blobs, for example %s",
+		w.manifest.Missing, example).
+		WithHint("give the settings of the server, above all its blob_url; --allow-missing-blobs makes a backup without these logs")
 }
 
 // addTable writes the rows of a table in entries of a few MiB.
@@ -106,8 +145,9 @@ func (w *writer) addTable(ctx context.Context, s *store.Snapshot, t store.Table)
 	return err
 }
 
-// addBlobs writes all blobs. It skips a blob that was deleted with its job while the backup was written.
-func (w *writer) addBlobs(ctx context.Context, blobs *blob.Store) error {
+// addBlobs writes all blobs and removes their keys from archives. It skips a blob that was deleted with its job while the backup was
+// written.
+func (w *writer) addBlobs(ctx context.Context, blobs *blob.Store, archives map[string]bool) error {
 	for e, err := range blobs.List(ctx, "") {
 		if err != nil {
 			return err
@@ -133,6 +173,7 @@ func (w *writer) addBlobs(ctx context.Context, blobs *blob.Store) error {
 		if err != nil {
 			return err
 		}
+		delete(archives, e.Key)
 		w.manifest.Blobs++
 		w.manifest.Bytes += object.Size
 	}

@@ -157,6 +157,10 @@ func Describe(h Header, m Manifest) string {
 	if m.Keys {
 		keys = "with the master key, sealed"
 	}
-	return fmt.Sprintf("%d tables with %d rows, %d blobs of %d bytes, %s; made %s by version %s",
-		len(m.Tables), rows, m.Blobs, m.Bytes, keys, h.CreatedAt.Format("2006-01-02 15:04:05 MST"), h.Version)
+	missing := ""
+	if m.Missing > 0 {
+		missing = fmt.Sprintf(" (the logs of %d jobs are missing)", m.Missing)
+	}
+	return fmt.Sprintf("%d tables with %d rows, %d blobs of %d bytes%s, %s; made %s by version %s",
+		len(m.Tables), rows, m.Blobs, m.Bytes, missing, keys, h.CreatedAt.Format("2006-01-02 15:04:05 MST"), h.Version)
 }

@@ -28,7 +28,7 @@ func backUp(ctx context.Context, o cli.StartOptions, b cli.BackupOptions, out io
 	if err != nil {
 		return err
 	}
-	source := backup.Source{Database: databaseOf(settings), Version: Version(), Now: time.Now()}
+	source := backup.Source{Database: databaseOf(settings), Version: Version(), Now: time.Now(), AllowMissingBlobs: b.AllowMissingBlobs}
 	if b.WithKeys {
 		if source.Passphrase, err = readPassphrase(b.PassphraseFile); err != nil {
 			return err

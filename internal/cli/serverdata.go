@@ -16,6 +16,8 @@ type BackupOptions struct {
 	WithKeys       bool   // of a backup: the master key is in it, sealed
 	PassphraseFile string // whose first line seals or opens the keys
 	Replace        bool   // of a restore: what is there goes
+	// AllowMissingBlobs makes a backup without the logs whose blobs are not there.
+	AllowMissingBlobs bool
 }
 
 // MigrateOptions say where a database is copied to.
@@ -43,6 +45,7 @@ func (a *app) backupCommand() *cobra.Command {
 	options := settingFlags(cmd, dataFlags)
 	cmd.Flags().BoolVar(&b.WithKeys, "with-keys", false, "include the master key and the admin token, sealed with the passphrase")
 	cmd.Flags().StringVar(&b.PassphraseFile, "passphrase-file", "", "file that holds the passphrase")
+	cmd.Flags().BoolVar(&b.AllowMissingBlobs, "allow-missing-blobs", false, "make a backup without the logs whose blobs are missing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := options()
 		if err != nil {

@@ -146,6 +146,24 @@ func (s *Snapshot) Close() error {
 	return errors.Join(err, s.db.Close())
 }
 
+// LogArchives returns the keys of the blobs that hold the logs of jobs.
+func (s *Snapshot) LogArchives(ctx context.Context) (map[string]bool, error) {
+	rows, err := s.tx.QueryContext(ctx, "SELECT archive FROM log_jobs WHERE archive <> ''")
+	if err != nil {
+		return nil, fmt.Errorf("read the archives of logs: %w", err)
+	}
+	defer rows.Close()
+	keys := map[string]bool{}
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return nil, fmt.Errorf("read the archives of logs: %w", err)
+		}
+		keys[key] = true
+	}
+	return keys, rows.Err()
+}
+
 // Rows calls fn with each row of a table in the order of its key. The values are nil, bool, int64, string or []byte.
 func (s *Snapshot) Rows(ctx context.Context, t Table, fn func(values []any) error) error {
 	return eachRow(ctx, s.tx, t, fn)
