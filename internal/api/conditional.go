@@ -148,7 +148,7 @@ func (s *Server) withMatch(op huma.Operation, r *http.Request, w http.ResponseWr
 func (s *Server) checkMatch(r *http.Request, at *url.URL, wanted []string) (context.Context, *recorder) {
 	current := s.call(r, http.MethodGet, at, nil)
 	var record struct{ ID string }
-	_ = json.Unmarshal(current.body.Bytes(), &record) // a record without an id is compared only here
+	_ = json.Unmarshal(current.body.Bytes(), &record) // the maintenance mode has no id
 	ctx, err := s.Control.RequireUnchanged(r.Context(), actorOf(r.Context()), kindAt(at), record.ID)
 	if err != nil {
 		return nil, s.problemAnswer(r, err)

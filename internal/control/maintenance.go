@@ -56,6 +56,9 @@ func (c *Control) SetMaintenance(ctx context.Context, actor catalog.Actor, on bo
 	}
 	var m *store.Maintenance
 	err := c.store.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.LockCatalog(actor.OrganizationID); err != nil {
+			return err
+		}
 		if err := tx.LockClaims(actor.OrganizationID); err != nil {
 			return err
 		}

@@ -23,7 +23,10 @@ var versionQueries = map[string]string{
 	"cloud-identities":    "SELECT CAST(updated_at AS TEXT) FROM cloud_identities WHERE org = $1 AND id = $2",
 	"principals":          "SELECT role FROM service_principals WHERE org = $1 AND id = $2",
 	"registration-tokens": "SELECT CAST(created_at AS TEXT) FROM registration_tokens WHERE org = $1 AND id = $2",
-	"users":               "SELECT role || CAST(password_at AS TEXT) FROM users WHERE org = $1 AND id = $2",
+	// There is one maintenance mode, which has no id.
+	"maintenance": `SELECT coalesce((SELECT CAST(since AS TEXT) || ' ' || by || ' ' || reason FROM maintenance
+		WHERE org = $1), 'off') WHERE $2 = ''`,
+	"users": "SELECT role || CAST(password_at AS TEXT) FROM users WHERE org = $1 AND id = $2",
 }
 
 // VersionedKinds returns the kinds of records that have a version.
@@ -33,7 +36,7 @@ func VersionedKinds() []string { return slices.Sorted(maps.Keys(versionQueries))
 type Version struct {
 	OrganizationID string
 	Kind           string // a key of versionQueries
-	ID             string
+	ID             string // empty for the maintenance mode
 	Value          string // empty: there is no such record
 }
 
