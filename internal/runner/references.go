@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"legwork/internal/catalog"
+	"legwork/internal/confine"
 	"legwork/internal/engine/nodes"
 	"legwork/internal/fault"
 	"legwork/internal/launcher"
@@ -37,9 +38,30 @@ func (r *Runner) rules() reference.Rules {
 	return rules
 }
 
+// executorPolicy returns what the executor of a round needs of the rules. It needs no prefix for commands: the executor
+// is confined itself, and they inherit that.
+func (r *Runner) executorPolicy() (nodes.ReferencePolicy, error) {
+	rules := r.rules()
+	policy := nodes.ReferencePolicy{Schemes: rules.Schemes, Folders: rules.Folders}
+	if r.cfg.Confine == nil {
+		return policy, nil
+	}
+	var err error
+	policy.Confine, err = json.Marshal(r.cfg.Confine)
+	return policy, err
+}
+
 // resolveReference looks up a reference for the executor of a round, within the policy of this host.
 func resolveReference(ctx context.Context, p nodes.ReferencePolicy, text string, environ []string) (string, error) {
-	return reference.Rules{Schemes: p.Schemes, Folders: p.Folders, Environ: environ}.Get(ctx, text)
+	rules := reference.Rules{Schemes: p.Schemes, Folders: p.Folders, Environ: environ}
+	if len(p.Confine) > 0 {
+		var hidden confine.Policy
+		if err := json.Unmarshal(p.Confine, &hidden); err != nil {
+			return "", fmt.Errorf("read the policy of references: %w", err)
+		}
+		rules.Hidden = hidden.Hides
+	}
+	return rules.Get(ctx, text)
 }
 
 // forExecutor reports whether a reference is looked up by the executor of a round, just before the step that needs it.

@@ -165,8 +165,11 @@ func (r *Runner) roundSecrets(st *step, spec *work.Spec) (env, secrets []string,
 	if _, secrets, err = engine.Environment(&known, engine.Run{JobID: j.Job, Attempt: j.Attempt, Step: st.kind}); err != nil {
 		return nil, nil, err
 	}
-	rules := r.rules()
-	policy, err := json.Marshal(nodes.ReferencePolicy{Schemes: rules.Schemes, Folders: rules.Folders})
+	allowed, err := r.executorPolicy()
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the policy of references: %w", err)
+	}
+	policy, err := json.Marshal(allowed)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the policy of references: %w", err)
 	}

@@ -25,6 +25,8 @@ const (
 type ReferencePolicy struct {
 	Schemes []string `json:"schemes"`
 	Folders []string `json:"folders"`
+	// Confine is the policy under which the runner starts the executor, as JSON. No reference reads what it hides.
+	Confine json.RawMessage `json:"confine,omitempty"`
 }
 
 // Resolver returns the value that a reference to a secret stands for. environ is the environment that jobs see.
