@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,6 +20,8 @@ import (
 	"legwork/internal/bus/bustest"
 	"legwork/internal/harness"
 	"legwork/internal/harness/ports"
+	"legwork/internal/store"
+	"legwork/internal/store/storetest"
 	"legwork/internal/work"
 )
 
@@ -39,9 +42,15 @@ stack: prod
 namespace: net
 name: slow
 script: {run: 'echo started; until [ -e GATE ]; do sleep 0.1; done; echo ended'}
+---
+kind: Module
+stack: prod
+namespace: net
+name: quick
+script: {run: 'echo worked'}
 `
 
-// TestSeveralServers runs two servers, PostgreSQL, NATS and HAProxy with the files of deploy/cluster. A rolling restart and an
+// TestSeveralServers runs two servers, PostgreSQL, NATS and HAProxy with the files of deploy/cluster. A rolling upgrade and an
 // outage of NATS neither lose nor repeat work.
 func TestSeveralServers(t *testing.T) {
 	c := startCluster(t)
@@ -54,13 +63,26 @@ func TestSeveralServers(t *testing.T) {
 
 	id := c.one.Submit("run", "prod/net/slow")
 	c.one.Says(id, "started")
-	for _, s := range []*harness.Server{c.one, c.two} { // a rolling restart
+	next := harness.BinaryOf(t, "1.2.0")
+	var during []string
+	for _, s := range []*harness.Server{c.one, c.two} { // a rolling upgrade
+		s.SetBinary(next)
 		s.Signal(syscall.SIGTERM)
 		if got := s.Wait(); got != 0 {
 			t.Fatalf("got exit status %d of a server that was stopped, want 0", got)
 		}
 		c.eventually("the other server answers", c.ready)
+		during = append(during, c.submit("prod/net/quick"))
 		s.Start()
+		if want := "version=v1.2.0"; !strings.Contains(s.Output(), want) {
+			t.Errorf("log of a server after its upgrade: got no %s", want)
+		}
+	}
+	for _, id := range during {
+		c.one.Ends(id, work.Succeeded)
+		if got := strings.Count(c.one.Log(id), "worked"); got != 1 {
+			t.Errorf("runs of a job that was submitted during the upgrade: got %d, want 1", got)
+		}
 	}
 	c.nats.Stop()
 	c.eventually("the servers answer without NATS", c.ready)
@@ -111,13 +133,18 @@ func startCluster(t *testing.T) *serverCluster {
 	writePrivate(t, keyFile, string(private))
 	writePrivate(t, both, string(certificate)+string(private))
 	natsPort, proxyPort := ports.Free(t), ports.Free(t)
+	databasePort := ports.Free(t)
+	superuser := storetest.PostgresTLS(t, databasePort, certificate, private, authority)
+	createDatabase(t, superuser)
+	refusesOtherAuthority(t, superuser)
+	database := fmt.Sprintf("localhost:%d/several?", databasePort)
 	c.nats = bustest.Start(t, clusterFile(t, dir, "nats.conf", "0.0.0.0:4222", fmt.Sprintf("127.0.0.1:%d", natsPort),
 		"/etc/nats/nats.pem", authority, "/etc/nats/nats-key.pem", keyFile))
 	c.url = fmt.Sprintf("https://localhost:%d", proxyPort)
 	master := filepath.Join(dir, "master-key")
 	settings := clusterFile(t, dir, "server.yaml",
 		"https://legwork.example.com", c.url, "10.0.0.10", "127.0.0.1", "nats.internal:4222", fmt.Sprintf("localhost:%d", natsPort),
-		"postgres://legwork:change-me-1@postgres.internal:5432/legwork?sslmode=verify-full&sslrootcert=/etc/legwork/ca.pem", clusterDatabase(t),
+		"postgres.internal:5432/legwork?", database, "/etc/legwork/ca.pem", authority, "postgres://legwork:", "postgres://several:",
 		"/srv/legwork/blobs", filepath.Join(dir, "blobs"), "/etc/legwork/master-key", master)
 	trust := []string{"SSL_CERT_FILE=" + authority}
 	c.one = harness.StartServerEnv(t, trust, "--config", settings)
@@ -156,14 +183,31 @@ func writePrivate(t *testing.T, path, text string) {
 	}
 }
 
-// clusterDatabase creates the role and the database as documented. The name legwork is taken by the tests themselves.
-func clusterDatabase(t *testing.T) string {
+// refusesOtherAuthority checks that a server does not trust a database whose certificate another authority signed.
+func refusesOtherAuthority(t *testing.T, database string) {
+	t.Helper()
+	_, other := selfSigned(t, "localhost")
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("sslrootcert", other)
+	u.RawQuery = query.Encode()
+	st, err := store.Open(t.Context(), u.String(), slog.New(slog.DiscardHandler))
+	if err == nil {
+		st.Close()
+		t.Fatal("a database with the certificate of another authority: got no error, want one")
+	}
+}
+
+// createDatabase creates the role and the database as documented. The name legwork is taken by the tests themselves.
+func createDatabase(t *testing.T, address string) {
 	t.Helper()
 	script, err := os.ReadFile(filepath.Join(clusterFiles, "postgres.sql"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := postgres(t)
 	db, err := sql.Open("pgx", address)
 	if err != nil {
 		t.Fatal(err)
@@ -185,20 +229,9 @@ func clusterDatabase(t *testing.T) string {
 			run(statement)
 		}
 	}
-	t.Cleanup(func() {
-		for _, statement := range []string{"DROP DATABASE several WITH (FORCE)", "DROP ROLE several"} {
-			if _, err := db.Exec(statement); err != nil {
-				t.Error(err)
-			}
-		}
-		db.Close()
-	})
-	u, err := url.Parse(address)
-	if err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	u.User, u.Path = url.UserPassword("several", "change-me-1"), "/several"
-	return u.String()
 }
 
 func startHAProxy(t *testing.T, config string) {
@@ -222,6 +255,20 @@ func startHAProxy(t *testing.T, config string) {
 			t.Logf("haproxy: %s", out.String())
 		}
 	})
+}
+
+// submit submits a job through the load balancer and returns its number.
+func (c *serverCluster) submit(module string) string {
+	c.t.Helper()
+	r := c.one.RunWith([]string{"LEGWORK_SERVER=" + c.url, "LEGWORK_TOKEN=" + c.one.Token(), "LEGWORK_CA_FILE=" + c.authority},
+		"module", "run", module, "--no-follow")
+	for word := range strings.FieldsSeq(r.Out) {
+		if strings.HasPrefix(word, "#") {
+			return strings.TrimRight(word, ".,:;")
+		}
+	}
+	c.t.Fatalf("got no number of a job in %q and %q", r.Out, r.Err)
+	return ""
 }
 
 func (c *serverCluster) eventually(what string, done func() bool) {

@@ -240,6 +240,7 @@ type Server struct {
 	args       []string
 	Home       string   // HOME of everything that is started for this Server
 	processEnv []string // of the server, in addition
+	program    string   // "": the one that Binary built
 
 	tokenMu sync.Mutex
 	token   string
@@ -304,7 +305,10 @@ func (s *Server) Start() {
 	s.t.Helper()
 	// Receivers of webhooks are on loopback, and some Servers listen in a network of the test.
 	env := append([]string{"LEGWORK_SERVER__WEBHOOK_DENY_PRIVATE=false", "LEGWORK_SERVER__ALLOW_PLAIN_HTTP=true"}, s.processEnv...)
-	s.Process = start(s.t, s.env(env...), s.args...)
+	if s.program == "" {
+		s.program = binary(s.t)
+	}
+	s.Process = launch(s.t, (*exec.Cmd).Start, s.program, s.env(env...), s.args...)
 	Eventually(s.t, "the server is ready", func() bool {
 		if s.Ended() {
 			s.t.Fatalf("the server ended: %s", s.Output())
@@ -320,6 +324,9 @@ func (s *Server) Start() {
 
 // ready asks servers of tests whether they are ready. Their certificates are self-signed.
 var ready = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+
+// SetBinary lets the server be another build of the program from its next start on.
+func (s *Server) SetBinary(path string) { s.program = path }
 
 // Use adds arguments with which the Server is started from now on.
 func (s *Server) Use(more ...string) { s.args = append(s.args, more...) }

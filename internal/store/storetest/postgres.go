@@ -86,6 +86,7 @@ func Postgres(t testing.TB) string {
 // cluster is a running PostgreSQL.
 type cluster struct {
 	dir  string
+	port int // that is not the default one; 0: it is
 	cmd  *exec.Cmd
 	log  *os.File
 	done chan error
@@ -93,7 +94,10 @@ type cluster struct {
 }
 
 // start makes a cluster and waits until it answers.
-func start() (c *cluster, err error) {
+func start() (c *cluster, err error) { return startAt(0) }
+
+// startAt is start with a port, or 0 for the default one, and with more settings, name=value.
+func startAt(port int, options ...string) (c *cluster, err error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
@@ -106,7 +110,7 @@ func start() (c *cluster, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for PostgreSQL: %w", err)
 	}
-	c = &cluster{dir: dir, done: make(chan error, 1)}
+	c = &cluster{dir: dir, port: port, done: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
@@ -122,7 +126,7 @@ func start() (c *cluster, err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	if err := c.run(bin, owner); err != nil {
+	if err := c.run(bin, owner, options); err != nil {
 		return nil, err
 	}
 	return c, c.ready()
@@ -132,12 +136,15 @@ func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
 
 // run starts the server. It ends with this process, however that ends: the kernel sends it a signal. For that the
 // thread that started it must live as long, so it has a goroutine of its own that never leaves it.
-func (c *cluster) run(bin string, owner *syscall.Credential) (err error) {
+func (c *cluster) run(bin string, owner *syscall.Credential, options []string) (err error) {
 	if c.log, err = os.Create(filepath.Join(c.dir, "log")); err != nil {
 		return err
 	}
 	c.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=",
 		"-c", "max_connections=200", "-c", "fsync=on", "-c", "shared_buffers=32MB", "-c", "deadlock_timeout=50ms")
+	for _, option := range options {
+		c.cmd.Args = append(c.cmd.Args, "-c", option)
+	}
 	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = c.dir, c.log, c.log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner, Pdeathsig: syscall.SIGINT, Setpgid: true}
 	started := make(chan error)
@@ -179,7 +186,11 @@ func (c *cluster) ready() (err error) {
 }
 
 func (c *cluster) url(database string) string {
-	return "postgres://legwork@/" + database + "?" + url.Values{"host": {c.dir}, "sslmode": {"disable"}}.Encode()
+	query := url.Values{"host": {c.dir}, "sslmode": {"disable"}}
+	if c.port != 0 {
+		query.Set("port", strconv.Itoa(c.port)) // a part of the name of the socket
+	}
+	return "postgres://legwork@/" + database + "?" + query.Encode()
 }
 
 func (c *cluster) do(statement string) error {
