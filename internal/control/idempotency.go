@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -19,6 +20,10 @@ const (
 	keyedRetention   = 24 * time.Hour
 	maxKeyedDuration = 5 * time.Minute // after this a request without an answer is not running any more
 	maxKeyedAnswer   = 1 << 20
+
+	// Limits of one sender.
+	maxLiveKeys       = 50_000
+	maxLiveKeyedBytes = 256 << 20
 )
 
 // Sender is who sends a request with an idempotency key.
@@ -50,6 +55,9 @@ var (
 	ErrKeyRunning = fault.New(fault.Conflict, "idempotency_key_running",
 		"a request with this Idempotency-Key is still running").
 		WithHint("wait a few seconds and repeat the request with the same key")
+	ErrTooManyKeys = fault.New(fault.RateLimited, "idempotency_keys_full",
+		"this sender has as many stored answers to requests with an Idempotency-Key as it may have").
+		WithHint("wait until older keys expire, 24 hours after their use, or send the request without an Idempotency-Key")
 	ErrAnswerLost = fault.New(fault.Conflict, "idempotency_answer_lost",
 		"the request with this Idempotency-Key made its change, but its answer was not kept").
 		WithHint("look at what exists now before you send the request with another key")
@@ -66,8 +74,15 @@ func (c *Control) BeginKeyed(ctx context.Context, by Sender, key string, fingerp
 	var isLost bool
 	err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
 		found, isNew, err = claimKey(tx, store.KeyedRequest{ID: id, OrganizationID: by.OrganizationID,
-			Fingerprint: fingerprint, ExpiresAt: tx.Now().Add(keyedRetention)})
+			Sender: by.ID, Fingerprint: fingerprint, ExpiresAt: tx.Now().Add(keyedRetention)})
 		isLost = answerLost(found, tx.Now())
+		if err != nil || !isNew {
+			return err
+		}
+		used, err := tx.KeyUsage(by.OrganizationID, by.ID)
+		if err == nil && exceedsLimits(used) {
+			err = ErrTooManyKeys
+		}
 		return err
 	})
 	switch {
@@ -96,6 +111,11 @@ func claimKey(tx *store.Tx, r store.KeyedRequest) (found store.KeyedRequest, isN
 		return found, false, err
 	}
 	return tx.ClaimKeyedRequest(r)
+}
+
+// exceedsLimits reports whether a sender stores too much, with the key that it just claimed.
+func exceedsLimits(used store.KeyUsage) bool {
+	return used.Keys > maxLiveKeys || used.Bytes > maxLiveKeyedBytes
 }
 
 // unanswered reports whether the server that ran a request ended before it stored an answer.
@@ -138,6 +158,9 @@ func (r *KeyedRequest) Context(ctx context.Context) (context.Context, context.Ca
 
 // Finish keeps the answer of the request if the request succeeded or changed something. Otherwise the key is free
 // again. The answer is sealed, because it may hold a secret that is shown once.
+//
+// After a change, Finish does not keep an answer that tells the client to retry: every retry would get it again. Finish
+// returns ErrAnswerLost instead, which then answers the request and its repetitions.
 func (r *KeyedRequest) Finish(ctx context.Context, a KeyedAnswer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -145,14 +168,29 @@ func (r *KeyedRequest) Finish(ctx context.Context, a KeyedAnswer) error {
 	if err != nil {
 		return err
 	}
-	return r.control.store.Update(ctx, func(tx *store.Tx) error {
+	var isLost bool
+	err = r.control.store.Update(ctx, func(tx *store.Tx) error {
+		isLost = false
 		if a.Status >= 300 {
 			if released, err := tx.ReleaseKeyedRequest(r.record); err != nil || released {
 				return err
 			}
 		}
+		isLost = a.isTemporary()
+		if isLost {
+			return tx.FinishKeyedRequest(r.record, a.Status, nil)
+		}
 		return tx.FinishKeyedRequest(r.record, a.Status, sealed)
 	})
+	if err == nil && isLost {
+		err = ErrAnswerLost
+	}
+	return err
+}
+
+// isTemporary reports whether an answer tells the client to retry later.
+func (a KeyedAnswer) isTemporary() bool {
+	return a.Status >= 500 || a.Status == http.StatusTooManyRequests
 }
 
 // sealKeyed returns nil for an answer that is too large to be kept.

@@ -25,6 +25,12 @@ func newKeyedWorld(t *testing.T) *keyedWorld {
 // age moves the start of all requests into the past.
 func (w *keyedWorld) age(by time.Duration) {
 	w.t.Helper()
+	w.exec("UPDATE idempotency_keys SET created_at = created_at - $1", by.Microseconds())
+}
+
+// exec runs a statement next to the store.
+func (w *keyedWorld) exec(query string, args ...any) {
+	w.t.Helper()
 	driver, source := "sqlite", "file:"+w.database+"?_pragma=busy_timeout(10000)"
 	if strings.HasPrefix(w.database, "postgres") {
 		driver, source = "pgx", w.database
@@ -32,7 +38,7 @@ func (w *keyedWorld) age(by time.Duration) {
 	db, err := sql.Open(driver, source)
 	w.must(err)
 	defer db.Close()
-	_, err = db.Exec("UPDATE idempotency_keys SET created_at = created_at - $1", by.Microseconds())
+	_, err = db.Exec(query, args...)
 	w.must(err)
 }
 
@@ -102,6 +108,51 @@ func TestAnswerOfAnEndedServerIsLost(t *testing.T) {
 	w.must(err)
 	if kept == nil || string(kept.Body) != "late" {
 		t.Errorf("the kept answer: got %+v, want late", kept)
+	}
+}
+
+// TestTemporaryAnswerIsNotKept: a request makes its change and then exceeds its time. Its key does not answer with a
+// time-out for a day.
+func TestTemporaryAnswerIsNotKept(t *testing.T) {
+	w := newKeyedWorld(t)
+	first, _, err := w.begin("f")
+	w.must(err)
+	w.must(first.Finish(t.Context(), KeyedAnswer{Status: 504}))
+	second, _, err := w.begin("f") // nothing was changed
+	w.must(err)
+	w.must(w.change(second))
+	wantCode(t, "its answer", second.Finish(t.Context(), KeyedAnswer{Status: 504}), "idempotency_answer_lost")
+	_, _, err = w.begin("f")
+	wantCode(t, "a repetition", err, "idempotency_answer_lost")
+}
+
+// TestKeysOfASenderAreLimited: one sender cannot fill the database with answers.
+func TestKeysOfASenderAreLimited(t *testing.T) {
+	w := newKeyedWorld(t)
+	first, _, err := w.begin("f")
+	w.must(err)
+	w.must(first.Finish(t.Context(), KeyedAnswer{Status: 201}))
+	w.exec("UPDATE idempotency_keys SET answer_bytes = $1", maxLiveKeyedBytes+1)
+	begin := func(sender, key string) error {
+		_, _, err := w.c.BeginKeyed(t.Context(), Sender{OrganizationID: w.org, ID: sender}, key, []byte("f"))
+		return err
+	}
+	wantCode(t, "a new key", begin("x", "another"), "idempotency_keys_full")
+	wantCode(t, "the same key", begin("x", "k"), "")
+	wantCode(t, "another sender", begin("y", "another"), "")
+	w.exec("UPDATE idempotency_keys SET expires_at = $1", int64(1))
+	wantCode(t, "a new key after the others expired", begin("x", "another"), "")
+	for _, c := range []struct {
+		used store.KeyUsage
+		want bool
+	}{
+		{store.KeyUsage{Keys: maxLiveKeys, Bytes: maxLiveKeyedBytes}, false},
+		{store.KeyUsage{Keys: maxLiveKeys + 1}, true},
+		{store.KeyUsage{Bytes: maxLiveKeyedBytes + 1}, true},
+	} {
+		if got := exceedsLimits(c.used); got != c.want {
+			t.Errorf("%+v: got %t, want %t", c.used, got, c.want)
+		}
 	}
 }
 

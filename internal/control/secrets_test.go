@@ -211,6 +211,9 @@ func TestEverythingIsSealedAnew(t *testing.T) {
 		}
 		return tx.PutOutputSet(s.org, &set)
 	}))
+	keyed, _, err := s.c.BeginKeyed(t.Context(), Sender{OrganizationID: s.org, ID: "ann"}, "k", []byte("f"))
+	s.must(err)
+	s.must(keyed.Finish(t.Context(), KeyedAnswer{Status: 201, Body: []byte("a token")}))
 	fresh, err := access.RotateData(t.Context(), w.store, access.MasterKeyFile{Path: path})
 	s.must(err)
 	broken, cancel := context.WithCancel(t.Context())
@@ -229,6 +232,21 @@ func TestEverythingIsSealedAnew(t *testing.T) {
 	if again, err := Reseal(t.Context(), w.store, fresh, nil); err != nil || again != 0 {
 		t.Errorf("sealed anew without need: %d %v", again, err)
 	}
+	_, answer, err := s.c.BeginKeyed(t.Context(), Sender{OrganizationID: s.org, ID: "ann"}, "k", []byte("f"))
+	s.must(err)
+	if answer == nil || string(answer.Body) != "a token" {
+		t.Errorf("got the answer %+v, want a token", answer)
+	}
+	s.must(w.store.View(t.Context(), func(tx *store.Tx) error {
+		record, _, err := tx.KeyedRequest(keyed.record.ID)
+		s.must(err)
+		var text []byte // sealed values are base64 in JSON
+		s.must(json.Unmarshal(record.Answer, &text))
+		if fresh.Stale(text) {
+			t.Error("the answer to a request with an idempotency key is sealed with the old data key")
+		}
+		return nil
+	}))
 	for name, value := range s.secretsOf("prod/net/a") {
 		if before[name] != value {
 			t.Errorf("%s is now %s", name, value)

@@ -234,10 +234,16 @@ func (c *Control) prune(ctx context.Context, now time.Time) error {
 	if c.hold.Load() != nil {
 		return nil
 	}
-	return c.store.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.PruneKeyedRequests(); err != nil {
+	for more := true; more; {
+		err := c.store.Update(ctx, func(tx *store.Tx) (err error) {
+			more, err = tx.PruneKeyedRequests()
+			return err
+		})
+		if err != nil {
 			return err
 		}
+	}
+	return c.store.Update(ctx, func(tx *store.Tx) error {
 		return tx.PruneEvents(now.Add(-c.limits.EventsKept), now.Add(-c.limits.AuditKept))
 	})
 }

@@ -13,6 +13,7 @@ type KeyedRequest struct {
 	ID             string // hash of the sender and the key
 	Claim          string // random: who runs the request
 	OrganizationID string
+	Sender         string
 	Fingerprint    []byte // of the request
 	Changed        bool   // an Update of the request changed something
 	Status         int    // of the answer; 0: there is none yet
@@ -34,9 +35,9 @@ func (tx *Tx) ClaimKeyedRequest(r KeyedRequest) (found KeyedRequest, ok bool, er
 		return found, false, err
 	}
 	r.Claim, r.CreatedAt = rand.Text(), tx.now
-	n, err := tx.exec(`INSERT INTO idempotency_keys (id, claim, org, fingerprint, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`, r.ID, r.Claim, r.OrganizationID, r.Fingerprint,
-		micros(r.CreatedAt), micros(r.ExpiresAt))
+	n, err := tx.exec(`INSERT INTO idempotency_keys (id, claim, org, sender, fingerprint, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`, r.ID, r.Claim, r.OrganizationID, r.Sender,
+		r.Fingerprint, micros(r.CreatedAt), micros(r.ExpiresAt))
 	if err != nil || n == 1 {
 		return r, true, err
 	}
@@ -52,19 +53,19 @@ func (tx *Tx) ClaimKeyedRequest(r KeyedRequest) (found KeyedRequest, ok bool, er
 func (tx *Tx) KeyedRequest(id string) (found KeyedRequest, ok bool, err error) {
 	scan := func(row row) (r KeyedRequest, err error) {
 		var created, expires int64
-		err = row.Scan(&r.ID, &r.Claim, &r.OrganizationID, &r.Fingerprint, &r.Changed, &r.Status, &r.Answer, &created,
-			&expires)
+		err = row.Scan(&r.ID, &r.Claim, &r.OrganizationID, &r.Sender, &r.Fingerprint, &r.Changed, &r.Status, &r.Answer,
+			&created, &expires)
 		r.CreatedAt, r.ExpiresAt = moment(created), moment(expires)
 		return r, err
 	}
-	return find(tx, scan, `SELECT id, claim, org, fingerprint, changed, status, answer, created_at, expires_at
+	return find(tx, scan, `SELECT id, claim, org, sender, fingerprint, changed, status, answer, created_at, expires_at
 		FROM idempotency_keys WHERE id = $1`, id)
 }
 
 // FinishKeyedRequest stores the sealed answer of a request. It fails with ErrKeyLost if the request lost its key.
 func (tx *Tx) FinishKeyedRequest(r KeyedRequest, status int, answer []byte) error {
-	n, err := tx.exec("UPDATE idempotency_keys SET status = $3, answer = $4 WHERE id = $1 AND claim = $2", r.ID, r.Claim,
-		status, answer)
+	n, err := tx.exec(`UPDATE idempotency_keys SET status = $3, answer = $4, answer_bytes = $5
+		WHERE id = $1 AND claim = $2`, r.ID, r.Claim, status, answer, len(answer))
 	if err == nil && n == 0 {
 		err = ErrKeyLost
 	}
@@ -79,11 +80,29 @@ func (tx *Tx) ReleaseKeyedRequest(r KeyedRequest) (released bool, err error) {
 	return n == 1, err
 }
 
-// PruneKeyedRequests deletes records that have expired, at most 10,000 at a time.
-func (tx *Tx) PruneKeyedRequests() error {
-	_, err := tx.exec(`DELETE FROM idempotency_keys WHERE id IN
-		(SELECT id FROM idempotency_keys WHERE expires_at <= $1 ORDER BY expires_at LIMIT 10000)`, micros(tx.now))
-	return err
+// KeyUsage is how much of the database the idempotency keys of one sender use.
+type KeyUsage struct{ Keys, Bytes int64 }
+
+// KeyUsage returns how many idempotency keys of a sender have not expired, and how large their answers are.
+func (tx *Tx) KeyUsage(org, sender string) (KeyUsage, error) {
+	scan := func(r row) (u KeyUsage, err error) {
+		err = r.Scan(&u.Keys, &u.Bytes)
+		return u, err
+	}
+	used, _, err := find(tx, scan, `SELECT count(*), CAST(coalesce(sum(answer_bytes), 0) AS BIGINT) FROM idempotency_keys
+		WHERE org = $1 AND sender = $2 AND expires_at > $3`, org, sender, micros(tx.now))
+	return used, err
+}
+
+// maxPrunedKeys is how many records PruneKeyedRequests deletes at a time.
+const maxPrunedKeys = 10000
+
+// PruneKeyedRequests deletes records that have expired. It reports whether there are more.
+func (tx *Tx) PruneKeyedRequests() (more bool, err error) {
+	n, err := tx.exec(`DELETE FROM idempotency_keys WHERE id IN
+		(SELECT id FROM idempotency_keys WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)`, micros(tx.now),
+		maxPrunedKeys)
+	return n == maxPrunedKeys, err
 }
 
 type keyedRequestKey struct{}

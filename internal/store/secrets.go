@@ -116,11 +116,12 @@ const (
 	SealedSecrets    SealedTable = "secrets"
 	SealedIdentities SealedTable = "cloud_identities"
 	SealedApplied    SealedTable = "applied_inputs"
+	SealedAnswers    SealedTable = "idempotency_keys"
 )
 
 // SealedTables lists them.
 var SealedTables = []SealedTable{SealedKeys, SealedSecrets, SealedIdentities, SealedNamespaces, SealedModules, SealedOutputs,
-	SealedWebhooks, SealedInputs, SealedApplied, SealedSnapshots}
+	SealedWebhooks, SealedInputs, SealedApplied, SealedSnapshots, SealedAnswers}
 
 // sealedTable is how a SealedTable is read: the columns key, org, owner and document of a row.
 type sealedTable struct{ from, key, org, owner, doc string }
@@ -135,6 +136,7 @@ var sealedTables = map[SealedTable]sealedTable{
 	SealedWebhooks:   {"webhooks t", "runner_id", "t.org", "t.runner_id", "doc"},
 	SealedKeys:       {"server_keys t", "name", "''", "t.name", "value"},
 	SealedSecrets:    {"secrets t", "id", "t.org", "t.id", "sealed"},
+	SealedAnswers:    {"idempotency_keys t", "id", "t.org", "t.id", "answer"},
 	SealedIdentities: {"cloud_identities t", "id", "t.org", "t.id", "sealed"},
 }
 

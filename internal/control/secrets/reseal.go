@@ -81,6 +81,8 @@ func (r *resealer) row(tx *store.Tx, table store.SealedTable, row store.SealedRo
 	case store.SealedApplied:
 		job, attempt, _ := strings.Cut(row.Owner, "/")
 		row.Doc, err = r.bytes(row.Doc, resolvedFor(job, attempt))
+	case store.SealedAnswers:
+		row.Doc, err = r.value(row.Doc, OfKeyedAnswer(row.Owner))
 	default:
 		row.Doc, err = r.document(table, row)
 	}

@@ -80,12 +80,43 @@ func requests(t *testing.T, w *world) {
 			return err
 		})
 	})
-	t.Run("an expired key is free", func(t *testing.T) {
+	t.Run("the use of a sender", func(t *testing.T) {
 		w.update(func(tx *store.Tx) error {
-			_, _, err := tx.ClaimKeyedRequest(store.KeyedRequest{ID: "old", OrganizationID: org, Fingerprint: []byte("x"), ExpiresAt: tx.Now()})
+			for i, id := range []string{"used-1", "used-2", "expired"} {
+				r := store.KeyedRequest{ID: id, OrganizationID: org, Sender: "bob",
+					Fingerprint: []byte("x"), ExpiresAt: tx.Now().Add(time.Hour)}
+				if i == 2 {
+					r.ExpiresAt = tx.Now()
+				}
+				found, _, err := tx.ClaimKeyedRequest(r)
+				if err != nil {
+					return err
+				}
+				if err := tx.FinishKeyedRequest(found, 201, []byte("sealed")); err != nil {
+					return err
+				}
+			}
+			used, err := tx.KeyUsage(org, "bob")
+			same(t, "used", used, store.KeyUsage{Keys: 2, Bytes: 12})
 			return err
 		})
-		w.update(func(tx *store.Tx) error { return tx.PruneKeyedRequests() })
+	})
+	t.Run("an expired key is free", func(t *testing.T) {
+		w.update(func(tx *store.Tx) error {
+			_, _, err := tx.ClaimKeyedRequest(store.KeyedRequest{ID: "old", OrganizationID: org, Sender: "ann",
+				Fingerprint: []byte("x"), ExpiresAt: tx.Now()})
+			return err
+		})
+		w.update(func(tx *store.Tx) error {
+			used, err := tx.KeyUsage(org, "ann")
+			same(t, "used before", used, store.KeyUsage{})
+			return err
+		})
+		w.update(func(tx *store.Tx) error {
+			more, err := tx.PruneKeyedRequests()
+			same(t, "more to prune", more, false)
+			return err
+		})
 		w.view(func(tx *store.Tx) error {
 			_, ok, err := tx.KeyedRequest("old")
 			same(t, "an expired record", ok, false)
