@@ -48,6 +48,7 @@ func (a *Access) admit(ctx context.Context, login Login) (principal store.Servic
 	if len(login.ClientID) > maxCredentialLength || len(login.ClientSecret) > maxCredentialLength {
 		return principal, "", wrongLogin()
 	}
+	a.note(ctx, "client "+login.ClientID, login.Address, "")
 	principal, credential, err = a.check(ctx, login)
 	if fault.Is(err, fault.Unauthenticated) {
 		_, tooMany := a.throttle.attempt("client "+login.ClientID, login.Address, "", a.now())

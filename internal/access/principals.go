@@ -109,12 +109,13 @@ func (a *Access) record(ctx context.Context, actor catalog.Actor, fn func(tx *st
 }
 
 // Principals lists the Principals by name, those of Runners among them.
-func (a *Access) Principals(ctx context.Context, actor catalog.Actor) (all []Principal, err error) {
+func (a *Access) Principals(ctx context.Context, actor catalog.Actor,
+	pages ...store.Page) (all []Principal, err error) {
 	if err := actor.Need(catalog.Administer); err != nil {
 		return nil, err
 	}
 	err = a.store.View(ctx, func(tx *store.Tx) error {
-		stored, err := tx.Principals(actor.OrganizationID)
+		stored, err := tx.Principals(actor.OrganizationID, pages...)
 		for _, p := range stored {
 			all = append(all, principalOf(p))
 		}
@@ -193,7 +194,8 @@ func notOfRunner(tx *store.Tx, p store.ServicePrincipal) error {
 }
 
 // Credentials lists the Credentials of a Principal, by id, name or client id, oldest first.
-func (a *Access) Credentials(ctx context.Context, actor catalog.Actor, principal string) (all []Credential, err error) {
+func (a *Access) Credentials(ctx context.Context, actor catalog.Actor, principal string,
+	pages ...store.Page) (all []Credential, err error) {
 	if err := actor.Need(catalog.Administer); err != nil {
 		return nil, err
 	}
@@ -202,7 +204,7 @@ func (a *Access) Credentials(ctx context.Context, actor catalog.Actor, principal
 		if err != nil {
 			return err
 		}
-		stored, err := tx.Credentials(p.OrganizationID, p.ID)
+		stored, err := tx.Credentials(p.OrganizationID, p.ID, pages...)
 		for _, c := range stored {
 			all = append(all, credentialOf(c))
 		}

@@ -141,12 +141,13 @@ func registrationTokenOf(t store.RegistrationToken) RegistrationToken {
 }
 
 // RegistrationTokens lists the RegistrationTokens, oldest first, with those that are over until they are revoked.
-func (a *Access) RegistrationTokens(ctx context.Context, actor catalog.Actor) (all []RegistrationToken, err error) {
+func (a *Access) RegistrationTokens(ctx context.Context, actor catalog.Actor,
+	pages ...store.Page) (all []RegistrationToken, err error) {
 	if err := actor.Need(catalog.Administer); err != nil {
 		return nil, err
 	}
 	err = a.store.View(ctx, func(tx *store.Tx) error {
-		stored, err := tx.RegistrationTokens(actor.OrganizationID)
+		stored, err := tx.RegistrationTokens(actor.OrganizationID, pages...)
 		for _, t := range stored {
 			all = append(all, registrationTokenOf(t))
 		}
@@ -206,6 +207,7 @@ func (a *Access) Registrar(ctx context.Context, token, address string) (by catal
 	if err != nil && !fault.Is(err, fault.Unauthenticated) || err == nil && by.Stored {
 		return by, err
 	}
+	a.note(ctx, "registration\x00"+networkOf(address), address, "")
 	try, tooMany := a.throttle.attempt("registration\x00"+networkOf(address), address, "", a.now())
 	if tooMany != nil {
 		return catalog.Registrar{}, fault.New(fault.RateLimited, "too_many_attempts", "too many wrong registration tokens came from this address; one more is looked at in 10 seconds").

@@ -95,13 +95,15 @@ func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie
 	if len(l.Name) > 200 || len(l.Password) > maxPassword {
 		return "", wrong
 	}
-	try, err := a.throttle.attempt(l.Name, l.Address, a.deviceOf(l.Name, l.Device), a.now())
+	u, err := a.userNamed(ctx, l.Name)
 	if err != nil {
 		return "", err
 	}
-	u, err := a.userNamed(ctx, l.Name)
+	name := throttleName(u, l.Name)
+	device := a.deviceOf(l.Name, l.Device)
+	a.note(ctx, name, l.Address, device)
+	try, err := a.throttle.attempt(name, l.Address, device, a.now())
 	if err != nil {
-		try.giveBack(a.now())
 		return "", err
 	}
 	right, err := a.people.check(ctx, u.Password, l.Password)
@@ -115,7 +117,7 @@ func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie
 		a.log.Warn("log in refused", "user", cmp.Or(u.Name, unknownUser), "address", l.Address)
 		return "", cmp.Or[error](a.noteRefused(ctx, u, unknownUser, l.Address), wrong)
 	}
-	a.throttle.success(l.Name, l.Address)
+	a.throttle.success(name, l.Address)
 	by := catalog.Actor{OrganizationID: u.OrganizationID, ID: u.ID, Name: u.Name}
 	return a.openSession(ctx, by, l.Address, func(tx *store.Tx, s *store.WebSession) error {
 		s.UserID = u.ID
@@ -130,12 +132,29 @@ func (a *Access) LoginWithPassword(ctx context.Context, l PasswordLogin) (cookie
 	})
 }
 
-// userNamed finds who logs in; without a name when there is nobody.
-func (a *Access) userNamed(ctx context.Context, login string) (u store.User, err error) {
+// splitLogin returns the organization and the user that a person means who logs in.
+func splitLogin(login string) (org, name string) {
 	org, name, found := strings.Cut(login, "/")
 	if !found {
-		org, name = DefaultOrganization, login
+		return DefaultOrganization, login
 	}
+	return org, name
+}
+
+// throttleName returns the name by which the attempts on a user are counted, however it is written: the same
+// name in two
+// organizations are two users. Attempts on nobody are counted by the name in full.
+func throttleName(u store.User, login string) string {
+	if u.ID != "" {
+		return u.OrganizationID + " " + u.ID
+	}
+	org, name := splitLogin(login)
+	return org + "/" + name
+}
+
+// userNamed finds who logs in; without a name when there is nobody.
+func (a *Access) userNamed(ctx context.Context, login string) (u store.User, err error) {
+	org, name := splitLogin(login)
 	err = a.store.View(ctx, func(tx *store.Tx) error {
 		o, err := tx.OrganizationByName(org)
 		if err == nil {
@@ -176,6 +195,7 @@ func (a *Access) LoginWithToken(ctx context.Context, token, address string) (coo
 
 // refuseToken counts and notes a wrong token. It returns why the log in is refused.
 func (a *Access) refuseToken(ctx context.Context, address string, wrong error) error {
+	a.note(ctx, tokenUser+networkOf(address), address, "")
 	if _, err := a.throttle.attempt(tokenUser+networkOf(address), address, "", a.now()); err != nil {
 		return err
 	}

@@ -42,8 +42,13 @@ func newThrottle() *throttle {
 
 // attempt counts an attempt before it is looked at, as failed. device is "" or a device from which the name logged in.
 func (t *throttle) attempt(name, address, device string, now time.Time) (attempt, error) {
+	return take(now, t.buckets(name, address, device)...)
+}
+
+// buckets returns what an attempt counts against.
+func (t *throttle) buckets(name, address, device string) []taken {
 	if device != "" {
-		return take(now, taken{t.byPair, pairKey(name, "device "+device)})
+		return []taken{{t.byPair, pairKey(name, "device "+device)}}
 	}
 	network := networkOf(address)
 	pair := pairKey(name, network)
@@ -51,7 +56,7 @@ func (t *throttle) attempt(name, address, device string, now time.Time) (attempt
 	if !t.hasSucceeded(pair) {
 		each = append(each, taken{t.byName, name})
 	}
-	return take(now, each...)
+	return each
 }
 
 func pairKey(name, place string) string { return name + "\x00" + place }

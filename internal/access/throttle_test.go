@@ -58,6 +58,43 @@ func TestNobodyIsLockedOut(t *testing.T) {
 	}
 }
 
+// Attempts on a user are counted together however the name is written, and apart from those on a user of the
+// same name in
+// another organization.
+func TestAttemptsAreCountedByUser(t *testing.T) {
+	dir, ctx := t.TempDir(), context.Background()
+	st := openStore(t)
+	a := open(t, st, dir)
+	fixed := time.Now()
+	a.now = func() time.Time { return fixed }
+	newUser(t, a, admin(t, a, dir), "ann", catalog.RoleViewer)
+	if err := st.Update(ctx, func(tx *store.Tx) error {
+		org, err := tx.CreateOrganization("other")
+		if err != nil {
+			return err
+		}
+		ann, err := a.userNamed(ctx, "ann")
+		if err != nil {
+			return err
+		}
+		return tx.PutUser(&store.User{OrganizationID: org.ID, Name: "ann", Role: string(catalog.RoleViewer), Password: ann.Password})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	try := func(name, password string) string {
+		_, err := a.LoginWithPassword(ctx, PasswordLogin{Name: name, Password: password, Address: "192.0.2.1"})
+		return codeOf(err)
+	}
+	for range 8 {
+		try("ann", "wrong password")
+	}
+	for name, want := range map[string]string{"ann": "too_many_attempts", "default/ann": "too_many_attempts", "other/ann": ""} {
+		if got := try(name, good); got != want {
+			t.Errorf("log in as %s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 // A right client secret and a right token are never refused, however many wrong ones came from the same address.
 func TestRightSecretsAreNotThrottled(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()

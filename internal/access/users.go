@@ -30,12 +30,12 @@ func userOf(u store.User) User {
 }
 
 // Users lists the users by name.
-func (a *Access) Users(ctx context.Context, actor catalog.Actor) (all []User, err error) {
+func (a *Access) Users(ctx context.Context, actor catalog.Actor, pages ...store.Page) (all []User, err error) {
 	if err := actor.Need(catalog.Administer); err != nil {
 		return nil, err
 	}
 	err = a.store.View(ctx, func(tx *store.Tx) error {
-		stored, err := tx.Users(actor.OrganizationID)
+		stored, err := tx.Users(actor.OrganizationID, pages...)
 		for _, u := range stored {
 			all = append(all, userOf(u))
 		}
@@ -188,7 +188,8 @@ func (a *Access) passwordOf(ctx context.Context, actor catalog.Actor, idOrName s
 
 // checkCurrent checks the current password of a user.
 func (a *Access) checkCurrent(ctx context.Context, actor catalog.Actor, u store.User, current string) error {
-	try, err := a.throttle.attempt(u.Name, actor.Address, "", a.now())
+	a.note(ctx, throttleName(u, ""), actor.Address, "")
+	try, err := a.throttle.attempt(throttleName(u, ""), actor.Address, "", a.now())
 	if err != nil {
 		return err
 	}

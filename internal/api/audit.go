@@ -56,7 +56,7 @@ func (e AuditEntry) What() (text string, job int64) {
 // AuditPage is one page of the audit, newest first.
 type AuditPage struct {
 	Items []AuditEntry `json:"items" nullable:"false"`
-	Next  int64        `json:"next,omitempty" doc:"Ask for the next page with before=this. Missing on the last page."`
+	Next  string       `json:"next,omitempty" doc:"Position of the next page, for before. Missing on the last page."`
 }
 
 // AuditQuery narrows a listing of the audit.
@@ -65,9 +65,9 @@ type AuditQuery struct {
 	Action  string    `query:"action" maxLength:"100" doc:"An action, or what stands before its dot: job."`
 	Subject string    `query:"subject" maxLength:"100" doc:"Id of what was changed."`
 	Since   time.Time `query:"since" doc:"At or after."`
-	Until   time.Time `query:"until" doc:"Before."`
-	Before  int64     `query:"before" minimum:"0" doc:"Only entries with a smaller id."`
-	Limit   int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Until   time.Time `query:"until" doc:"Only entries before this time."`
+	Before  int64     `query:"before" minimum:"0" doc:"Only entries with a smaller id: next of the previous page. Default: the newest entries."`
+	Limit   int       `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Largest number of items to return."`
 }
 
 func (s *Server) registerAudit(h huma.API) {
@@ -87,7 +87,7 @@ func (s *Server) audit(ctx context.Context, actor catalog.Actor, in *AuditQuery)
 		page.Items[i] = AuditEntryOf(e)
 	}
 	if len(entries) == in.Limit {
-		page.Next = entries[len(entries)-1].ID
+		page.Next = nextNumber(entries[len(entries)-1].ID)
 	}
 	return answer(page, nil)
 }

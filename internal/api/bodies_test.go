@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
@@ -120,4 +121,25 @@ func refusalWithoutBody(t *testing.T, w *apitest.World, op route, token string) 
 	w.Must(err)
 	answer.Body.Close()
 	return answer.StatusCode
+}
+
+// A principal with large requests that are slow to arrive leaves room for those of others.
+func TestLargeRequestsOfOneLeaveRoom(t *testing.T) {
+	w := apitest.Start(t)
+	for range 8 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(w.URL, "http://"))
+		w.Must(err)
+		t.Cleanup(func() { c.Close() })
+		_, err = io.WriteString(c, "POST /api/v1/manifest/apply HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+w.Token+
+			"\r\nContent-Type: application/json\r\nContent-Length: 16000000\r\n\r\n"+`{"files":[{"name":"x","data":"`+strings.Repeat("#", 1<<20))
+		w.Must(err)
+	}
+	manifest := "{kind: Stack, name: a}\n" + strings.Repeat("#", 1<<20)
+	large := `{"files":[{"name":"x.yaml","data":"` + base64.StdEncoding.EncodeToString([]byte(manifest)) + `"}]}`
+	for name, token := range map[string]string{"the same principal": w.Token, "another": w.TokenFor("default", catalog.RoleOwner)} {
+		resp, text := do(t, w, "POST", "/api/v1/manifest/diff", token, "application/json", strings.NewReader(large))
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("a large request of %s: got %d %s, want 200", name, resp.StatusCode, text)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -39,8 +40,9 @@ func (s *Server) registerCatalog(h huma.API) {
 	handle(s, h, operation("get-organization", http.MethodGet, "/organization", "Organization", "The Organization of the token"), s.organization)
 
 	handle(s, h, operation("list-stacks", http.MethodGet, "/stacks", "Stacks", "Every Stack"),
-		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[catalog.Stack]], error) {
-			return answerList(s.Control.Stacks(ctx, actor))
+		func(ctx context.Context, actor catalog.Actor, in *Page) (*body[listOf[catalog.Stack]], error) {
+			key := func(one catalog.Stack) sortKey { return sortKey{one.Name} }
+			return listPage(in, key, func(p control.Page) ([]catalog.Stack, error) { return s.Control.Stacks(ctx, actor, p) })
 		})
 	handle(s, h, operation("get-stack", http.MethodGet, "/stacks/{id}", "Stacks", "One Stack"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[catalog.Stack], error) {
@@ -123,14 +125,19 @@ func (s *Server) organization(ctx context.Context, actor catalog.Actor, _ *none)
 }
 
 type namespacesIn struct {
+	Page
 	Stack string `query:"stack" maxLength:"100" doc:"Id or name of a Stack."`
 }
 
 func (s *Server) namespaces(ctx context.Context, actor catalog.Actor, in *namespacesIn) (*body[listOf[catalog.Namespace]], error) {
-	return answerList(s.Control.Namespaces(ctx, actor, in.Stack))
+	key := func(one catalog.Namespace) sortKey { return sortKey{one.Stack, one.Name} }
+	return listPage(in, key, func(p control.Page) ([]catalog.Namespace, error) {
+		return s.Control.Namespaces(ctx, actor, in.Stack, p)
+	})
 }
 
 type modulesIn struct {
+	Page
 	Stack     string `query:"stack" maxLength:"100" doc:"Id or name of a Stack."`
 	Namespace string `query:"namespace" maxLength:"200" doc:"Id or path of a Namespace."`
 }
@@ -151,11 +158,17 @@ func (s *Server) modules(ctx context.Context, actor catalog.Actor, in *modulesIn
 		}
 		filter.NamespaceID = namespace.ID
 	}
-	modules, err := s.Control.Modules(ctx, actor, filter)
+	key := func(one Module) sortKey { return sortKey{one.Stack, one.Namespace, one.Name} }
+	return listPage(in, key, func(p control.Page) ([]Module, error) { return s.modulesWithStatus(ctx, actor, filter, p) })
+}
+
+func (s *Server) modulesWithStatus(ctx context.Context, actor catalog.Actor, f control.ModuleFilter,
+	p control.Page) ([]Module, error) {
+	modules, err := s.Control.Modules(ctx, actor, f, p)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := s.Control.ModuleTree(ctx, actor, filter)
+	nodes, err := s.Control.ModuleTree(ctx, actor, f, p)
 	status := make(map[string]control.ModuleState, len(nodes))
 	for _, n := range nodes {
 		status[n.ID] = n.State
@@ -164,7 +177,7 @@ func (s *Server) modules(ctx context.Context, actor catalog.Actor, in *modulesIn
 	for i, m := range modules {
 		all[i] = Module{Module: m, Status: status[m.ID]}
 	}
-	return answerList(all, err)
+	return all, err
 }
 
 func (s *Server) module(ctx context.Context, actor catalog.Actor, path string) (*body[Module], error) {
@@ -178,6 +191,7 @@ type putStackIn struct {
 }
 
 func (s *Server) putStack(ctx context.Context, actor catalog.Actor, in *putStackIn) (*body[catalog.Stack], error) {
+	in.Body.Name = cmp.Or(in.Body.Name, in.ID)
 	if err := samePath(in.ID, in.Body.Path()); err != nil {
 		return nil, err
 	}
@@ -194,6 +208,7 @@ type putNamespaceIn struct {
 }
 
 func (s *Server) putNamespace(ctx context.Context, actor catalog.Actor, in *putNamespaceIn) (*body[catalog.Namespace], error) {
+	in.fill(&in.Body.Stack, &in.Body.Name)
 	if err := samePath(in.path(), in.Body.Path()); err != nil {
 		return nil, err
 	}
@@ -250,6 +265,9 @@ type putModuleIn struct {
 }
 
 func (s *Server) putModule(ctx context.Context, actor catalog.Actor, in *putModuleIn) (*body[Module], error) {
+	in.Body.Stack = cmp.Or(in.Body.Stack, in.Stack)
+	in.Body.Namespace = cmp.Or(in.Body.Namespace, in.Namespace)
+	in.Body.Name = cmp.Or(in.Body.Name, in.Name)
 	if err := samePath(in.path(), in.Body.Path()); err != nil {
 		return nil, err
 	}
@@ -258,6 +276,12 @@ func (s *Server) putModule(ctx context.Context, actor catalog.Actor, in *putModu
 		return nil, err
 	}
 	return s.module(ctx, actor, in.path())
+}
+
+// fill sets the names that a body leaves out to those of the path.
+func (in ByStack) fill(stack, name *string) {
+	*stack = cmp.Or(*stack, in.Stack)
+	*name = cmp.Or(*name, in.Name)
 }
 
 func samePath(ofURL, ofBody string) error {

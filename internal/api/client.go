@@ -3,11 +3,13 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -118,22 +120,42 @@ func (c *Client) Server() string { return c.base }
 
 // call sends in as JSON and reads the answer into out. Either may be nil.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
-	var content io.Reader
+	_, err := c.callIf(ctx, "", method, path, query, in, out)
+	return err
+}
+
+// callIf is call under the condition that the record still has a tag, "" for none. It returns the tag of the answer.
+func (c *Client) callIf(ctx context.Context, tag, method, path string, query url.Values, in, out any) (string, error) {
 	header := http.Header{"Accept": {"application/json"}}
+	if tag != "" {
+		header.Set("If-Match", tag)
+	}
+	var text []byte
 	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return fault.New(fault.Invalid, "request_invalid", "the request cannot be written as JSON").WithCause(err)
+		var err error
+		if text, err = json.Marshal(in); err != nil {
+			return "", fault.New(fault.Invalid, "request_invalid", "the request cannot be written as JSON").WithCause(err)
 		}
-		content = bytes.NewReader(text)
 		header.Set("Content-Type", "application/json")
 	}
-	resp, err := c.send(ctx, method, path, query, header, content)
-	if err != nil {
-		return err
+	once := func() error {
+		var content io.Reader
+		if in != nil {
+			content = bytes.NewReader(text)
+		}
+		resp, err := c.send(ctx, method, path, query, header, content)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		tag = resp.Header.Get("ETag")
+		return c.read(resp, out)
 	}
-	defer resp.Body.Close()
-	return c.read(resp, out)
+	if method != http.MethodPost {
+		return tag, once()
+	}
+	header.Set(idempotencyHeader, rand.Text())
+	return tag, repeatLost(ctx, once)
 }
 
 // send makes a request and gives a successful answer; any other one is an error.
@@ -243,10 +265,43 @@ func jobPath(id string) string {
 	return prefix + "/jobs/" + url.PathEscape(strings.TrimPrefix(id, "#"))
 }
 
-func list[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, error) {
-	var page listOf[T]
-	err := c.call(ctx, http.MethodGet, prefix+path, query, nil, &page)
-	return page.Items, err
+// maxPage is the largest page that a Server returns.
+const maxPage = 1000
+
+// list returns a whole list, page by page.
+func list[T any](ctx context.Context, c *Client, path string, query url.Values) (all []T, err error) {
+	err = eachPage(ctx, c, path, query, "after", func(page listOf[T]) string {
+		all = append(all, page.Items...)
+		return page.Next
+	})
+	return all, err
+}
+
+// listNewest is list for a list that is newest first.
+func listNewest[T any](ctx context.Context, c *Client, path string, query url.Values) (all []T, err error) {
+	err = eachPage(ctx, c, path, query, "before", func(page listOf[T]) string {
+		all = append(all, page.Items...)
+		return page.Next
+	})
+	return all, err
+}
+
+// eachPage reads the pages of a list. fn takes a page and returns its next; cursor is the parameter that it goes into.
+func eachPage[P any](ctx context.Context, c *Client, path string, query url.Values, cursor string,
+	fn func(P) string) error {
+	at := url.Values{"limit": {strconv.Itoa(maxPage)}}
+	maps.Copy(at, query)
+	for {
+		var page P
+		if err := c.call(ctx, http.MethodGet, prefix+path, at, nil, &page); err != nil {
+			return err
+		}
+		next := fn(page)
+		if next == "" {
+			return nil
+		}
+		at.Set(cursor, next)
+	}
 }
 
 // oneQuery is a query with one key, or none when its value is empty.
@@ -328,6 +383,28 @@ func (c *Client) RotateCredential(ctx context.Context, idOrName string, disconne
 		query.Set("disconnect", "true")
 	}
 	return r, c.call(ctx, http.MethodPost, prefix+"/runners/"+escapedPath(idOrName)+"/credential", query, nil, &r)
+}
+
+// ChangeRunner reads a runner, by id or name, and writes it back with a change. It starts again when another client
+// changed the runner in between, so neither change is lost.
+func (c *Client) ChangeRunner(ctx context.Context, idOrName string,
+	change func(*catalog.RunnerSpec) error) (r catalog.Runner, err error) {
+	for range maxRepeats {
+		var found RunnerView
+		tag, err := c.callIf(ctx, "", http.MethodGet, prefix+"/runners/"+escapedPath(idOrName), nil, nil, &found)
+		if err != nil {
+			return r, err
+		}
+		if err := change(&found.RunnerSpec); err != nil {
+			return r, err
+		}
+		_, err = c.callIf(ctx, tag, http.MethodPut, prefix+"/runners/"+found.ID, nil, found.RunnerSpec, &r)
+		if fault.Code(err) != "precondition_failed" {
+			return r, err
+		}
+	}
+	return r, fault.New(fault.Conflict, "precondition_failed", "the runner %s was changed by others at the same time", idOrName).
+		WithHint("Try again.")
 }
 
 // PutRunner changes a Runner to what spec says.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -36,11 +37,10 @@ func (c *Client) UpdateRunners(ctx context.Context) (u Updates, err error) {
 
 // Launches gives the ledger of a hosted Runner, newest first; limit is 1 to 1000, 0 for 100.
 func (c *Client) Launches(ctx context.Context, idOrName string, limit int) ([]Launch, error) {
-	var query map[string][]string
-	if limit != 0 {
-		query = oneQuery("limit", strconv.Itoa(limit))
-	}
-	return list[Launch](ctx, c, "/runners/"+escapedPath(idOrName)+"/launches", query)
+	query := oneQuery("limit", strconv.Itoa(cmp.Or(limit, 100)))
+	var page listOf[Launch]
+	err := c.call(ctx, http.MethodGet, prefix+"/runners/"+escapedPath(idOrName)+"/launches", query, nil, &page)
+	return page.Items, err
 }
 
 // Demand gives what the Jobs of a Runner want.

@@ -25,7 +25,12 @@ func ofStack(kind, path string) string { return prefix + "/" + kind + "/" + esca
 
 // Nodes gives the Nodes of a Stack (id or name; "" = all) that a Node filter chooses, "" = all.
 func (c *Client) Nodes(ctx context.Context, stack, filter string) (l NodeList, err error) {
-	return l, c.call(ctx, http.MethodGet, prefix+"/nodes", nodesQuery(stack, filter), nil, &l)
+	err = eachPage(ctx, c, "/nodes", nodesQuery(stack, filter), "after", func(page NodePage) string {
+		page.Nodes = append(l.Nodes, page.Nodes...)
+		l = page.NodeList
+		return page.Next
+	})
+	return l, err
 }
 
 // PreviewNodes counts them, and names the first. An empty filter is refused (node_filter): it chooses none.

@@ -36,7 +36,7 @@ func (c *Client) SetUserPassword(ctx context.Context, idOrName string, r Passwor
 
 // WebSessions lists the Web sessions of a user, the newest first.
 func (c *Client) WebSessions(ctx context.Context, idOrName string) ([]WebSession, error) {
-	return list[WebSession](ctx, c, "/users/"+escapedPath(idOrName)+"/sessions", nil)
+	return listNewest[WebSession](ctx, c, "/users/"+escapedPath(idOrName)+"/sessions", nil)
 }
 
 // EndWebSession ends one Web session of a user.

@@ -34,7 +34,7 @@ func (s *Server) registerEvents(h huma.API) {
 	op.Description = "The id of each event is that of the change, its name the kind, its data an Event. Whoever asks for what follows an id that does not " +
 		"exist yet, as after the database was put back to an older state, first gets the event `reset` with the id that it goes on from: what is known of before is to be read anew."
 	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
-		eventStreamType: {Schema: &huma.Schema{Type: huma.TypeString}},
+		eventStreamType: {Schema: eventStream("Events named after what changed. data is an Event as JSON.", append([]string{resetEvent}, control.EventKinds...))},
 	}}}
 	handle(s, h, op, s.events)
 }

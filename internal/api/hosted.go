@@ -124,11 +124,6 @@ func updatesOf(jobs []*work.Job, skipped map[string]string) Updates {
 	return Updates{Items: jobs, Skipped: skipped}
 }
 
-type launchesIn struct {
-	ByID
-	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-}
-
 // IdentityName is what the path of a Cloud identity holds.
 type IdentityName struct {
 	Name string `path:"name" maxLength:"100"`
@@ -156,13 +151,12 @@ func (s *Server) registerHosted(h huma.API) {
 	})
 	s.registerUpdates(h)
 	handle(s, h, operation("list-launches", http.MethodGet, "/runners/{id}/launches", "Runners", "The ledger of a hosted Runner, newest first"),
-		func(ctx context.Context, actor catalog.Actor, in *launchesIn) (*body[listOf[Launch]], error) {
-			found, err := s.Control.Launches(ctx, actor, in.ID, in.Limit)
-			launches := make([]Launch, len(found))
-			for i := range found {
-				launches[i] = launchOf(found[i])
-			}
-			return answerList(launches, err)
+		func(ctx context.Context, actor catalog.Actor, in *newestPageByID) (*body[listOf[Launch]], error) {
+			key := func(one Launch) sortKey { return sortKey{one.ID} }
+			return listPage(in, key, func(p control.Page) ([]Launch, error) {
+				found, err := s.Control.Launches(ctx, actor, in.ID, p)
+				return each(found, err, launchOf)
+			})
 		})
 	demand := operation("get-runner-demand", http.MethodGet, "/runners/{id}/demand", "Runners", "What the Jobs of a Runner want, for autoscalers")
 	demand.Description = "Of any Runner, hosted or not. `deploy/` has an example for KEDA; /metrics has the same of every Runner."
@@ -191,8 +185,11 @@ func (s *Server) registerUpdates(h huma.API) {
 
 func (s *Server) registerIdentities(h huma.API) {
 	handle(s, h, operation("list-cloud-identities", http.MethodGet, "/cloud-identities", "Cloud identities", "Every Cloud identity, without secrets"),
-		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[catalog.CloudIdentity]], error) {
-			return answerList(s.Control.CloudIdentities(ctx, actor))
+		func(ctx context.Context, actor catalog.Actor, in *Page) (*body[listOf[catalog.CloudIdentity]], error) {
+			key := func(one catalog.CloudIdentity) sortKey { return sortKey{one.Name} }
+			return listPage(in, key, func(p control.Page) ([]catalog.CloudIdentity, error) {
+				return s.Control.CloudIdentities(ctx, actor, p)
+			})
 		})
 	handle(s, h, operation("get-cloud-identity", http.MethodGet, "/cloud-identities/{name}", "Cloud identities",
 		"One Cloud identity, without secrets"),

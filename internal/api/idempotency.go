@@ -111,6 +111,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	switch {
 	case errors.As(err, &tooLarge), int64(len(content)) > limit:
 		return nil, refused(http.StatusRequestEntityTooLarge, "", nil)
+	case fault.Code(err) != "":
+		return nil, err // the budget of bodies is used up
 	case err != nil:
 		return nil, refused(http.StatusRequestTimeout, "", nil)
 	}

@@ -34,7 +34,7 @@ type CancelRequest struct {
 
 // Decline is the No to a plan that waits for approval.
 type Decline struct {
-	Reason string `json:"reason" pattern:"\\S" patternDescription:"words" maxLength:"1000" doc:"Why. Whoever queued the Job reads it."`
+	Reason string `json:"reason" pattern:"\\S" maxLength:"1000" doc:"Why the plan is declined: at least one character that is not a space. It is shown on the job."`
 }
 
 // Approve is the Yes to a plan that waits for approval.
@@ -46,7 +46,7 @@ type Approve struct {
 // JobPage is one page of Jobs, newest first.
 type JobPage struct {
 	Items []*work.Job `json:"items" nullable:"false"`
-	Next  int64       `json:"next,omitempty" doc:"Ask for the next page with before=this. Missing on the last page. A page of a search may hold few Jobs, or none, and still have a next one."`
+	Next  string      `json:"next,omitempty" doc:"Position of the next page, for before. Missing on the last page. A page of a search may hold few jobs, or none, and still have a next page."`
 }
 
 func (s *Server) registerJobs(h huma.API) {
@@ -126,8 +126,8 @@ type jobsIn struct {
 	Until  time.Time `query:"until" doc:"Created before."`
 	Search string    `query:"search" maxLength:"200" doc:"Part of a Module's path or of the name of who created the Job, or the Job's number."`
 
-	Before int64 `query:"before" minimum:"0" doc:"Only Jobs with a smaller number."`
-	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Before int64 `query:"before" minimum:"0" doc:"Only jobs with a smaller number: next of the previous page. Default: the newest jobs."`
+	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Largest number of items to return."`
 }
 
 func (s *Server) jobs(ctx context.Context, actor catalog.Actor, in *jobsIn) (*body[JobPage], error) {
@@ -158,7 +158,7 @@ func (s *Server) jobs(ctx context.Context, actor catalog.Actor, in *jobsIn) (*bo
 		filter.RunnerID = runner.ID
 	}
 	found, err := s.Control.JobPage(ctx, actor, filter)
-	page := JobPage{Items: found.Jobs, Next: found.Next}
+	page := JobPage{Items: found.Jobs, Next: nextNumber(found.Next)}
 	if page.Items == nil {
 		page.Items = []*work.Job{}
 	}

@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"legwork/internal/catalog"
+	"legwork/internal/control"
 )
 
 // LoadSample is how much there was to do at one moment.
@@ -23,6 +25,7 @@ type LoadSample struct {
 
 // LoadQuery says of what and how far back the samples are wanted.
 type LoadQuery struct {
+	Page
 	Runner  string `query:"runner" maxLength:"100" doc:"Id or name of a Runner; the whole Organization without."`
 	Minutes int    `query:"minutes" minimum:"1" maximum:"2880" default:"360"`
 }
@@ -30,13 +33,18 @@ type LoadQuery struct {
 func (s *Server) registerLoad(h huma.API) {
 	handle(s, h, operation("list-load", http.MethodGet, "/load", "Load", "How much there was to do, minute by minute"),
 		func(ctx context.Context, actor catalog.Actor, in *LoadQuery) (*body[listOf[LoadSample]], error) {
-			found, err := s.Control.LoadHistory(ctx, actor, in.Runner, time.Duration(in.Minutes)*time.Minute)
-			samples := make([]LoadSample, len(found))
-			for i, f := range found {
-				samples[i] = LoadSample{At: f.At, Queued: f.Queued, OldestSeconds: f.Oldest.Seconds(), Active: f.Active, Capacity: f.Capacity}
-			}
-			return answerList(samples, err)
+			key := func(one LoadSample) sortKey { return sortKey{microseconds(one.At)} }
+			return listPage(in, key, sorted(key, strings.Compare, func() ([]LoadSample, error) {
+				return s.loadSamples(ctx, actor, in)
+			}))
 		})
+}
+
+func (s *Server) loadSamples(ctx context.Context, actor catalog.Actor, in *LoadQuery) ([]LoadSample, error) {
+	found, err := s.Control.LoadHistory(ctx, actor, in.Runner, time.Duration(in.Minutes)*time.Minute)
+	return each(found, err, func(f control.LoadSample) LoadSample {
+		return LoadSample{At: f.At, Queued: f.Queued, OldestSeconds: f.Oldest.Seconds(), Active: f.Active, Capacity: f.Capacity}
+	})
 }
 
 // Load gives how much there was to do, minute by minute, the oldest first.
@@ -48,7 +56,5 @@ func (c *Client) Load(ctx context.Context, q LoadQuery) ([]LoadSample, error) {
 	if q.Minutes > 0 {
 		query.Set("minutes", strconv.Itoa(q.Minutes))
 	}
-	var list listOf[LoadSample]
-	err := c.call(ctx, http.MethodGet, prefix+"/load", query, nil, &list)
-	return list.Items, err
+	return list[LoadSample](ctx, c, "/load", query)
 }

@@ -33,7 +33,7 @@ type LogLine struct {
 
 // LogPage is some lines of a log.
 type LogPage struct {
-	Lines    []LogLine `json:"lines" nullable:"false"`
+	Lines    []LogLine `json:"lines" nullable:"false" doc:"Lines in the order of their positions."`
 	Last     int64     `json:"last" doc:"Position of the last line that is stored."`
 	Complete bool      `json:"complete" doc:"The Job is over. Nothing follows last, unless an Instance that was lost comes back with what it still has of the log."`
 }

@@ -43,8 +43,8 @@ func (s *Server) registerLogs(h huma.API) {
 		"The last event is `end`; its data is the Job."
 	op.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: page},
-		eventStreamType:    {Schema: &huma.Schema{Type: huma.TypeString}},
-		plainType:          {Schema: &huma.Schema{Type: huma.TypeString}},
+		eventStreamType:    {Schema: eventStream("The event lines has data {\"lines\": [LogLine, ...]}; the event end has the Job as data.", []string{"lines", "end"})},
+		plainType:          {Schema: &huma.Schema{Type: huma.TypeString, Description: "The whole log as it was printed."}},
 	}}}
 	handle(s, h, op, s.logs)
 }

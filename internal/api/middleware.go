@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"legwork/internal/access"
 	"legwork/internal/fault"
 	"legwork/internal/lazyregexp"
 )
@@ -46,7 +47,8 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
 		info := &requestInfo{id: requestID(r), method: r.Method, path: r.URL.Path, address: s.ClientAddress(r)}
-		r = r.WithContext(context.WithValue(r.Context(), requestKey, info))
+		ctx, quotas := access.WithQuotas(context.WithValue(r.Context(), requestKey, info))
+		r = r.WithContext(ctx)
 		setHeaders(w.Header(), info.id)
 		if s.ClientTLS(r) {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
@@ -63,6 +65,7 @@ func (s *Server) wrap(next http.Handler) http.Handler {
 		}
 		body := s.limitBodyTime(w, r)
 		seen := &statusWriter{ResponseWriter: w, before: func() { body.closeUnread(w.Header(), r) }}
+		seen.quotas = quotas
 		inner.ServeHTTP(seen, r)
 		seen.begin(http.StatusOK) // of an answer without a body
 		s.metrics.observe(r, seen.status, time.Since(begun))
@@ -230,6 +233,7 @@ func (f *refusal) Write(b []byte) (int, error) { return len(b), nil }
 type statusWriter struct {
 	http.ResponseWriter
 	before func() // is called before the header is written
+	quotas *access.Quotas
 	status int
 	bytes  int64
 }
@@ -241,6 +245,7 @@ func (w *statusWriter) begin(status int) {
 	}
 	w.status = status
 	w.before()
+	rateLimitHeaders(w.Header(), status, w.quotas)
 }
 
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -26,19 +26,20 @@ func (in ByStack) nodePath() string { return catalog.NodePath(in.Stack, in.Name)
 
 func (s *Server) registerNodes(h huma.API) {
 	handle(s, h, operation("list-nodes", http.MethodGet, "/nodes", "Nodes", "The Nodes that a Node filter chooses: of a Stack, or of all"),
-		func(ctx context.Context, actor catalog.Actor, in *nodesIn) (*body[control.NodeList], error) {
+		func(ctx context.Context, actor catalog.Actor, in *nodePageIn) (*body[NodePage], error) {
 			if in.given && strings.TrimSpace(in.Filter) == "" {
 				return nil, emptyFilter(actor, "leave the filter out for all Nodes, or give *")
 			}
-			return answer(s.Control.Nodes(ctx, actor, in.Stack, in.Filter))
+			return s.nodes(ctx, actor, in)
 		})
 	preview := operation("preview-nodes", http.MethodGet, "/nodes/preview", "Nodes", "How many Nodes a Node filter chooses, with the first of them")
 	preview.Description = "A Node without a Runner is covered by none. A filter that is wrong, empty or missing is a problem `node_filter`; of a wrong one the detail names the column."
-	handle(s, h, preview, func(ctx context.Context, actor catalog.Actor, in *nodesIn) (*body[control.NodeList], error) {
+	handle(s, h, preview, func(ctx context.Context, actor catalog.Actor, in *NodeQuery) (*body[NodePage], error) {
 		if strings.TrimSpace(in.Filter) == "" {
 			return nil, emptyFilter(actor, "give a Node filter; * is all Nodes")
 		}
-		return answer(s.Control.PreviewNodes(ctx, actor, in.Stack, in.Filter))
+		found, err := s.Control.PreviewNodes(ctx, actor, in.Stack, in.Filter)
+		return answer(NodePage{NodeList: found}, err)
 	})
 	handle(s, h, operation("get-node", http.MethodGet, "/nodes/{stack}/{name}", "Nodes", "One Node, declared or found"),
 		func(ctx context.Context, actor catalog.Actor, in *ByNode) (*body[control.NodeView], error) {
@@ -57,7 +58,10 @@ func (s *Server) registerNodes(h huma.API) {
 func (s *Server) registerNodeSources(h huma.API) {
 	handle(s, h, operation("list-node-sources", http.MethodGet, "/node-sources", "Nodes", "Every Node source, or those of a Stack"),
 		func(ctx context.Context, actor catalog.Actor, in *inStackIn) (*body[listOf[catalog.NodeSource]], error) {
-			return answerList(s.Control.NodeSources(ctx, actor, in.Stack))
+			key := func(one catalog.NodeSource) sortKey { return sortKey{one.Stack, one.Name} }
+			return listPage(in, key, func(p control.Page) ([]catalog.NodeSource, error) {
+				return s.Control.NodeSources(ctx, actor, in.Stack, p)
+			})
 		})
 	handle(s, h, operation("get-node-source", http.MethodGet, "/node-sources/{stack}/{name}", "Nodes", "One Node source"),
 		func(ctx context.Context, actor catalog.Actor, in *ByStack) (*body[catalog.NodeSource], error) {
@@ -90,17 +94,44 @@ type ByNode struct {
 func (in ByNode) path() string { return catalog.NodePath(in.Stack, in.Name) }
 
 type inStackIn struct {
+	Page
 	Stack string `query:"stack" maxLength:"100" doc:"Id or name of a Stack."`
 }
 
-type nodesIn struct {
+// NodeQuery selects nodes.
+type NodeQuery struct {
 	Stack  string `query:"stack" maxLength:"100" doc:"Id or name of a Stack."`
 	Filter string `query:"filter" maxLength:"4096" doc:"A Node filter, such as \"tags: web+prod\"; * is all Nodes. A list without it has all of them; an empty one chooses no Node and is refused."`
 	given  bool
 }
 
+// NodePage is one page of the nodes that a node filter matches. The counts are those of all pages.
+type NodePage struct {
+	control.NodeList
+	Next string `json:"next,omitempty" doc:"Position of the next page, for after. Missing on the last page."`
+}
+
+type nodePageIn struct {
+	NodeQuery
+	Page
+}
+
+func (s *Server) nodes(ctx context.Context, actor catalog.Actor, in *nodePageIn) (*body[NodePage], error) {
+	key := func(one control.NodeView) sortKey { return sortKey{one.Stack, one.Name} }
+	var found control.NodeList
+	page, err := listPage(in, key, sorted(key, node.Compare, func() (_ []control.NodeView, err error) {
+		found, err = s.Control.Nodes(ctx, actor, in.Stack, in.Filter)
+		return found.Nodes, err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	found.Nodes = page.Body.Items
+	return &body[NodePage]{NodePage{NodeList: found, Next: page.Body.Next}}, nil
+}
+
 // Resolve notes whether there is a filter: one that is there and empty is mostly a variable of a script that nobody set.
-func (in *nodesIn) Resolve(ctx huma.Context) []error {
+func (in *NodeQuery) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
 	in.given = u.Query().Has("filter")
 	return nil
@@ -119,6 +150,7 @@ type putNodeIn struct {
 }
 
 func (s *Server) putNode(ctx context.Context, actor catalog.Actor, in *putNodeIn) (*body[control.NodeView], error) {
+	ByStack(in.ByNode).fill(&in.Body.Stack, &in.Body.Name)
 	if err := samePath(in.path(), in.Body.Path()); err != nil {
 		return nil, err
 	}
@@ -135,6 +167,7 @@ type putNodeSourceIn struct {
 }
 
 func (s *Server) putNodeSource(ctx context.Context, actor catalog.Actor, in *putNodeSourceIn) (*body[catalog.NodeSource], error) {
+	in.fill(&in.Body.Stack, &in.Body.Name)
 	if err := samePath(in.nodePath(), in.Body.Path()); err != nil {
 		return nil, err
 	}

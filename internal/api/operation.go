@@ -12,6 +12,7 @@ import (
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
+	"legwork/internal/lazyregexp"
 	"legwork/internal/work"
 )
 
@@ -32,6 +33,11 @@ func init() {
 
 // refused is the Problem of a request that the library refused before a handler saw it.
 func refused(status int, msg string, errs []error) *Problem {
+	for _, err := range errs {
+		if fault.Code(err) != "" {
+			return problemOf(err, "") // of the body, while it was read
+		}
+	}
 	switch status {
 	case http.StatusUnprocessableEntity, http.StatusBadRequest:
 		return problemOf(wrongRequest(msg, errs), "")
@@ -55,7 +61,7 @@ func wrongRequest(msg string, errs []error) *fault.Fault {
 		var d huma.ErrorDetailer
 		if errors.As(err, &d) {
 			detail := d.ErrorDetail() // its value is left out: it may be a secret
-			problems = append(problems, fault.Problem{Field: fieldName(detail.Location), Message: detail.Message})
+			problems = append(problems, problemAt(detail))
 		} else if err != nil {
 			problems = append(problems, fault.Problem{Message: err.Error()})
 		}
@@ -68,6 +74,19 @@ func wrongRequest(msg string, errs []error) *fault.Fault {
 		f = fault.New(fault.Invalid, "request_invalid", "the request has %d problems; the first: %s", len(problems), problems[0])
 	}
 	return f.WithHint("/openapi.json describes what is taken").WithDetails(problems...)
+}
+
+// missingProperty matches the message of the library about a missing property. It is located at the object.
+var missingProperty = lazyregexp.New(`^expected required property (\S+) to be present$`)
+
+// problemAt returns a problem of a request with the field that it is about.
+func problemAt(detail *huma.ErrorDetail) fault.Problem {
+	field := fieldName(detail.Location)
+	found := missingProperty.FindStringSubmatch(detail.Message)
+	if found == nil {
+		return fault.Problem{Field: field, Message: detail.Message}
+	}
+	return fault.Problem{Field: strings.TrimPrefix(field+"."+found[1], "."), Message: "is required"}
 }
 
 // fieldName makes "inputs[2].name" out of "body.inputs[2].name".
@@ -140,11 +159,6 @@ func operation(id, method, path, tag, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary}
 }
 
-// listOf is the answer to a listing.
-type listOf[T any] struct {
-	Items []T `json:"items" nullable:"false"`
-}
-
 // body is an answer with a body.
 type body[T any] struct{ Body T }
 
@@ -153,16 +167,6 @@ func answer[T any](v T, err error) (*body[T], error) {
 		return nil, err
 	}
 	return &body[T]{v}, nil
-}
-
-func answerList[T any](items []T, err error) (*body[listOf[T]], error) {
-	if err != nil {
-		return nil, err
-	}
-	if items == nil {
-		items = []T{}
-	}
-	return &body[listOf[T]]{listOf[T]{items}}, nil
 }
 
 // answerOne answers with the record of a list that has an id or a name.

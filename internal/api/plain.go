@@ -26,7 +26,7 @@ func describePlain(spec *huma.OpenAPI) {
 	token.Security = public
 	token.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-www-form-urlencoded": {
 		Schema: object([]string{"grant_type"}, map[string]*huma.Schema{
-			"grant_type":    {Type: huma.TypeString, Enum: []any{"client_credentials"}},
+			"grant_type":    {Type: huma.TypeString, Description: "Always client_credentials.", Enum: []any{"client_credentials"}},
 			"client_id":     text("{organization id}:{client id}"),
 			"client_secret": text("One of the secrets of the Service principal."),
 		})}}}
@@ -41,7 +41,7 @@ func describePlain(spec *huma.OpenAPI) {
 	}
 	add(token)
 
-	status := answer("It does", "application/json", object([]string{"status"}, map[string]*huma.Schema{"status": text("ok")}))
+	status := answer("It does", "application/json", object([]string{"status"}, map[string]*huma.Schema{"status": text("Always ok.")}))
 	health := operation("health", http.MethodGet, "/healthz", "Health", "Whether the process answers")
 	health.Security, health.Responses = public, map[string]*huma.Response{"200": status}
 	add(health)

@@ -9,6 +9,7 @@ import (
 
 	"legwork/internal/access"
 	"legwork/internal/catalog"
+	"legwork/internal/control"
 )
 
 // Principal is who a person, a program or a Runner logs in as.
@@ -102,13 +103,12 @@ func (r CredentialRequest) request() access.CredentialRequest {
 	return access.CredentialRequest{Kind: r.Kind, Name: r.Name, Expires: time.Duration(r.ExpiresIn)}
 }
 
-func (s *Server) principals(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[Principal]], error) {
-	found, err := s.Access.Principals(ctx, actor)
-	principals := make([]Principal, len(found))
-	for i := range found {
-		principals[i] = principalOf(found[i])
-	}
-	return answerList(principals, err)
+func (s *Server) principals(ctx context.Context, actor catalog.Actor, in *Page) (*body[listOf[Principal]], error) {
+	key := func(one Principal) sortKey { return sortKey{one.Name, one.ID} }
+	return listPage(in, key, func(p control.Page) ([]Principal, error) {
+		found, err := s.Access.Principals(ctx, actor, p)
+		return each(found, err, principalOf)
+	})
 }
 
 type principalIn struct{ Body PrincipalRequest }
@@ -117,13 +117,13 @@ func (s *Server) createPrincipal(ctx context.Context, actor catalog.Actor, in *p
 	return createdCredential(s.Access.CreatePrincipal(ctx, actor, in.Body.Name, in.Body.Role, in.Body.Credential.request()))
 }
 
-func (s *Server) credentials(ctx context.Context, actor catalog.Actor, in *ByID) (*body[listOf[Credential]], error) {
-	found, err := s.Access.Credentials(ctx, actor, in.ID)
-	credentials := make([]Credential, len(found))
-	for i := range found {
-		credentials[i] = credentialOf(found[i])
-	}
-	return answerList(credentials, err)
+func (s *Server) credentials(ctx context.Context, actor catalog.Actor,
+	in *pageByID) (*body[listOf[Credential]], error) {
+	key := func(one Credential) sortKey { return sortKey{microseconds(one.CreatedAt), one.ID} }
+	return listPage(in, key, func(p control.Page) ([]Credential, error) {
+		found, err := s.Access.Credentials(ctx, actor, in.ID, p)
+		return each(found, err, credentialOf)
+	})
 }
 
 type credentialIn struct {

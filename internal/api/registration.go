@@ -94,13 +94,13 @@ func registrationTokenOf(t access.RegistrationToken) RegistrationToken {
 		CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, LastUsedAt: t.LastUsedAt}
 }
 
-func (s *Server) registrationTokens(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[RegistrationToken]], error) {
-	found, err := s.Access.RegistrationTokens(ctx, actor)
-	tokens := make([]RegistrationToken, len(found))
-	for i := range found {
-		tokens[i] = registrationTokenOf(found[i])
-	}
-	return answerList(tokens, err)
+func (s *Server) registrationTokens(ctx context.Context, actor catalog.Actor,
+	in *Page) (*body[listOf[RegistrationToken]], error) {
+	key := func(one RegistrationToken) sortKey { return sortKey{microseconds(one.CreatedAt), one.ID} }
+	return listPage(in, key, func(p control.Page) ([]RegistrationToken, error) {
+		found, err := s.Access.RegistrationTokens(ctx, actor, p)
+		return each(found, err, registrationTokenOf)
+	})
 }
 
 type registrationTokenIn struct{ Body RegistrationTokenRequest }

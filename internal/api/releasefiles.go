@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"legwork/internal/access"
 	"legwork/internal/fault"
 	"legwork/internal/release"
 )
@@ -55,7 +56,7 @@ type downloads struct {
 }
 
 // allow tells whether an address may fetch another file now.
-func (d *downloads) allow(address string) bool {
+func (d *downloads) allow(ctx context.Context, address string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.of[address]
@@ -66,6 +67,9 @@ func (d *downloads) allow(address string) bool {
 		l = rate.NewLimiter(downloadsPerSecond, downloadsBurst)
 		d.of[address] = l
 	}
+	access.NoteQuota(ctx, func() access.Quota {
+		return access.QuotaOf("download", downloadsBurst, float64(downloadsPerSecond), l.Tokens())
+	})
 	return l.Allow()
 }
 
@@ -112,7 +116,7 @@ func isManifest(name string) bool {
 
 func (d *downloads) serve(w http.ResponseWriter, r *http.Request) {
 	address := network(requestOf(r.Context()).address)
-	if !d.allow(address) {
+	if !d.allow(r.Context(), address) {
 		d.server.writeProblem(w, r, fault.New(fault.RateLimited, "too_many_downloads", "there are too many downloads from this address"))
 		return
 	}

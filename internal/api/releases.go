@@ -18,7 +18,7 @@ type Release struct {
 	Version     string         `json:"version"`
 	Channel     string         `json:"channel" enum:"stable,candidate"`
 	State       string         `json:"state" enum:"draft,published,withdrawn" doc:"draft: its assets are being sent. withdrawn: nobody gets it any more."`
-	Notes       string         `json:"notes,omitempty" doc:"Markdown."`
+	Notes       string         `json:"notes,omitempty" doc:"What is new in the release, as Markdown."`
 	Assets      []ReleaseAsset `json:"assets" nullable:"false"`
 	PublishedAt time.Time      `json:"published_at,omitzero"`
 	PublishedBy string         `json:"published_by,omitempty"`
@@ -30,8 +30,8 @@ type ReleaseAsset struct {
 	OS     string `json:"os,omitempty" doc:"As Go names it. Missing: for none in particular."`
 	Arch   string `json:"arch,omitempty"`
 	Kind   string `json:"kind" enum:"binary,deb,rpm,sbom,sums,other"`
-	Size   int64  `json:"size" doc:"Bytes."`
-	SHA256 string `json:"sha256" doc:"Hexadecimal."`
+	Size   int64  `json:"size" doc:"Size of the file, in bytes."`
+	SHA256 string `json:"sha256" doc:"SHA-256 of the file, in hex."`
 }
 
 // SignedManifest begins a release.
@@ -59,14 +59,15 @@ func releaseOf(r control.Release, err error) (*body[Release], error) {
 func (s *Server) registerReleases(h huma.API) {
 	list := operation("list-releases", http.MethodGet, "/releases", "Releases", "Releases of the program, newest first")
 	list.Description = "Drafts and what was withdrawn are shown to owners alone."
-	handle(s, h, list, func(ctx context.Context, actor catalog.Actor, _ *struct{}) (*body[listOf[Release]], error) {
-		all, err := s.Control.Releases(ctx, actor)
-		items := make([]Release, 0, len(all))
-		for _, r := range all {
-			b, _ := releaseOf(r, nil)
-			items = append(items, b.Body)
-		}
-		return answerList(items, err)
+	handle(s, h, list, func(ctx context.Context, actor catalog.Actor, in *NewestPage) (*body[listOf[Release]], error) {
+		key := func(one Release) sortKey { return sortKey{one.Version} }
+		return listPage(in, key, inOrder(key, func() ([]Release, error) {
+			all, err := s.Control.Releases(ctx, actor)
+			return each(all, err, func(r control.Release) Release {
+				b, _ := releaseOf(r, nil)
+				return b.Body
+			})
+		}))
 	})
 	draft := operation("draft-release", http.MethodPost, "/releases", "Releases", "Begin a release with its signed manifest")
 	draft.Description = "Its assets are sent next, each with PUT, and then it is published. Its key must be trusted: release_keys in the settings of the Server."
@@ -116,7 +117,7 @@ func describeReleases(spec *huma.OpenAPI) {
 
 // Releases lists the releases of the program, newest first.
 func (c *Client) Releases(ctx context.Context) ([]Release, error) {
-	return list[Release](ctx, c, "/releases", nil)
+	return listNewest[Release](ctx, c, "/releases", nil)
 }
 
 // DraftRelease begins a release with its signed manifest.

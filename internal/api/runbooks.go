@@ -35,7 +35,10 @@ type RunbookProblems struct {
 func (s *Server) registerRunbooks(h huma.API) {
 	handle(s, h, operation("list-runbooks", http.MethodGet, "/runbooks", "Runbooks", "Every Runbook, or those of a Stack"),
 		func(ctx context.Context, actor catalog.Actor, in *inStackIn) (*body[listOf[catalog.Runbook]], error) {
-			return answerList(s.Control.Runbooks(ctx, actor, in.Stack))
+			key := func(one catalog.Runbook) sortKey { return sortKey{one.Stack, one.Name} }
+			return listPage(in, key, func(p control.Page) ([]catalog.Runbook, error) {
+				return s.Control.Runbooks(ctx, actor, in.Stack, p)
+			})
 		})
 	handle(s, h, operation("get-runbook", http.MethodGet, "/runbooks/{stack}/{name}", "Runbooks", "One Runbook, with the next times of its Schedules"),
 		func(ctx context.Context, actor catalog.Actor, in *ByStack) (*body[control.RunbookView], error) {
@@ -54,7 +57,10 @@ func (s *Server) registerRunbooks(h huma.API) {
 		})
 	handle(s, h, operation("list-next-runs", http.MethodGet, "/runbooks/{stack}/{name}/next", "Runbooks", "When the Schedules of a Runbook run it next"),
 		func(ctx context.Context, actor catalog.Actor, in *nextIn) (*body[listOf[control.ScheduleView]], error) {
-			return answerList(s.Control.NextRuns(ctx, actor, in.nodePath(), in.Count))
+			key := func(one control.ScheduleView) sortKey { return sortKey{one.Name} }
+			return listPage(in, key, inOrder(key, func() ([]control.ScheduleView, error) {
+				return s.Control.NextRuns(ctx, actor, in.nodePath(), in.Count)
+			}))
 		})
 	values := operation("list-option-values", http.MethodGet, "/runbooks/{stack}/{name}/options/{option}/values", "Runbooks", "The values that an Option offers")
 	values.Description = "Of an Option with values_from the Server asks the URL now: within 5 s, for at most 1 MiB, without following redirects."
@@ -67,6 +73,7 @@ func (s *Server) registerRunbooks(h huma.API) {
 
 type nextIn struct {
 	ByStack
+	Page
 	Count int `query:"count" minimum:"1" maximum:"100" default:"5" doc:"Times of each Schedule."`
 }
 
@@ -76,6 +83,7 @@ type putRunbookIn struct {
 }
 
 func (s *Server) putRunbook(ctx context.Context, actor catalog.Actor, in *putRunbookIn) (*body[control.RunbookView], error) {
+	in.fill(&in.Body.Stack, &in.Body.Name)
 	if err := samePath(in.nodePath(), in.Body.Path()); err != nil {
 		return nil, err
 	}
@@ -109,6 +117,7 @@ func (s *Server) validateRunbook(ctx context.Context, actor catalog.Actor, in *v
 
 type optionValuesIn struct {
 	ByStack
+	Page
 	Option string   `path:"option" maxLength:"100"`
 	Given  []string `query:"given,explode" maxItems:"100" doc:"name=value of an Option that stands before it."`
 }
@@ -122,7 +131,10 @@ func (s *Server) optionValues(ctx context.Context, actor catalog.Actor, in *opti
 		}
 		given[name] = value
 	}
-	return answerList(s.Control.OptionValues(ctx, actor, in.nodePath(), in.Option, given))
+	key := func(one control.OfferedValue) sortKey { return sortKey{one.Value} }
+	return listPage(in, key, inOrder(key, func() ([]control.OfferedValue, error) {
+		return s.Control.OptionValues(ctx, actor, in.nodePath(), in.Option, given)
+	}))
 }
 
 type runRunbookIn struct {

@@ -86,17 +86,9 @@ type CreatedRunner struct {
 
 func (s *Server) registerRunners(h huma.API) {
 	handle(s, h, operation("list-runners", http.MethodGet, "/runners", "Runners", "Every Runner"),
-		func(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[RunnerView]], error) {
-			found, err := s.Control.RunnerViews(ctx, actor)
-			if err != nil {
-				return nil, err
-			}
-			facts, err := s.runnerFacts(ctx, actor, found...)
-			runners := make([]RunnerView, len(found))
-			for i := range found {
-				runners[i] = runnerOf(found[i], facts)
-			}
-			return answerList(runners, err)
+		func(ctx context.Context, actor catalog.Actor, in *Page) (*body[listOf[RunnerView]], error) {
+			key := func(one RunnerView) sortKey { return sortKey{one.Name} }
+			return listPage(in, key, func(p control.Page) ([]RunnerView, error) { return s.runnerViews(ctx, actor, p) })
 		})
 	handle(s, h, operation("get-runner", http.MethodGet, "/runners/{id}", "Runners", "One Runner"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[RunnerView], error) {
@@ -148,6 +140,15 @@ func (s *Server) registerRunners(h huma.API) {
 	})
 }
 
+func (s *Server) runnerViews(ctx context.Context, actor catalog.Actor, p control.Page) ([]RunnerView, error) {
+	found, err := s.Control.RunnerViews(ctx, actor, p)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := s.runnerFacts(ctx, actor, found...)
+	return each(found, err, func(v control.RunnerView) RunnerView { return runnerOf(v, facts) })
+}
+
 type runnerIn struct{ Body catalog.RunnerSpec }
 
 func (s *Server) createRunner(ctx context.Context, actor catalog.Actor, in *runnerIn) (*body[CreatedRunner], error) {
@@ -187,15 +188,30 @@ type putRunnerIn struct {
 }
 
 func (s *Server) putRunner(ctx context.Context, actor catalog.Actor, in *putRunnerIn) (*body[catalog.Runner], error) {
+	if in.Body.Name == "" {
+		runner, err := s.Control.Runner(ctx, actor, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		in.Body.Name = runner.Name
+	}
 	return answer(s.Control.UpdateRunner(ctx, actor, in.ID, in.Body))
 }
 
 type ofRunner struct {
+	Page
 	Runner string `query:"runner" maxLength:"100" doc:"Id or name of a Runner."`
 }
 
 func (s *Server) assignments(ctx context.Context, actor catalog.Actor, in *ofRunner) (*body[listOf[catalog.Assignment]], error) {
-	return answerList(s.Control.Assignments(ctx, actor, in.Runner))
+	return listPage(in, assignmentKey, func(p control.Page) ([]catalog.Assignment, error) {
+		return s.Control.Assignments(ctx, actor, in.Runner, p)
+	})
+}
+
+func assignmentKey(a catalog.Assignment) sortKey {
+	scope, _ := catalog.ParseScope(a.Scope) // the store wrote it
+	return sortKey{a.Runner, scope.Stack, scope.Namespace, scope.Module}
 }
 
 type assignmentIn struct{ Body catalog.AssignmentSpec }
@@ -205,12 +221,11 @@ func (s *Server) createAssignment(ctx context.Context, actor catalog.Actor, in *
 }
 
 func (s *Server) instances(ctx context.Context, actor catalog.Actor, in *ofRunner) (*body[listOf[Instance]], error) {
-	found, err := s.Control.Instances(ctx, actor, in.Runner)
-	instances := make([]Instance, len(found))
-	for i := range found {
-		instances[i] = instanceOf(found[i])
-	}
-	return answerList(instances, err)
+	key := func(one Instance) sortKey { return sortKey{one.Name, one.ID} }
+	return listPage(in, key, func(p control.Page) ([]Instance, error) {
+		found, err := s.Control.Instances(ctx, actor, in.Runner, p)
+		return each(found, err, instanceOf)
+	})
 }
 
 type drainingIn struct {

@@ -92,7 +92,7 @@ type NodeResult struct {
 // NodeResultPage is one page of NodeResults, by Item, Node and Part.
 type NodeResultPage struct {
 	Items []NodeResult `json:"items" nullable:"false"`
-	Next  string       `json:"next,omitempty" doc:"Ask for the next page with after=this. Missing on the last page."`
+	Next  string       `json:"next,omitempty" doc:"Position of the next page, for after. Missing on the last page."`
 }
 
 // RetryRequest says how a Job is run again.
@@ -209,8 +209,8 @@ type jobNodesIn struct {
 	Item   string `query:"item" maxLength:"4096" doc:"Names of Items, separated by commas."`
 	Status string `query:"status" maxLength:"200" doc:"States, separated by commas."`
 	Part   int    `query:"part" minimum:"0" doc:"What one Runner did: a number from 1."`
-	After  string `query:"after" maxLength:"60" pattern:"^(\\d+:-?\\d+:\\d+)?$" patternDescription:"what next said" doc:"The next of the page before."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"10000" default:"1000"`
+	After  string `query:"after" maxLength:"60" pattern:"^(\\d+:-?\\d+:\\d+)?$" doc:"Position to continue at: next of the previous page. Default: the first page."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Largest number of items to return."`
 }
 
 func (s *Server) jobNodes(ctx context.Context, actor catalog.Actor, in *jobNodesIn) (*body[NodeResultPage], error) {

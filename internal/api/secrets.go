@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -14,8 +15,8 @@ import (
 
 // SecretInput sets a Secret.
 type SecretInput struct {
-	Name        string             `json:"name" maxLength:"63" doc:"Letters, digits, - _ . inside."`
-	Scope       string             `json:"scope" maxLength:"300" doc:"STACK, STACK/NAMESPACE, STACK/NAMESPACE/MODULE or runbook:STACK/NAME."`
+	Name        string             `json:"name" required:"false" maxLength:"63" doc:"Letters, digits, - _ . inside."`
+	Scope       string             `json:"scope" required:"false" maxLength:"300" doc:"STACK, STACK/NAMESPACE, STACK/NAMESPACE/MODULE or runbook:STACK/NAME."`
 	Description string             `json:"description,omitempty"`
 	Kind        catalog.SecretKind `json:"kind" enum:"value,reference"`
 	Value       *string            `json:"value,omitempty" doc:"Of kind value. It is sealed, and never given back. Missing: the one that is stored stays."`
@@ -48,10 +49,17 @@ type deleteSecretIn struct {
 
 type secretPlaceIn struct{ Body SecretPlace }
 
+func secretKey(one catalog.Secret) sortKey {
+	scope, _ := catalog.ParseScope(one.Scope) // the store wrote it
+	return sortKey{scope.Stack, scope.Namespace, scope.Module, scope.Runbook, one.Name}
+}
+
 func (s *Server) registerSecrets(h huma.API) {
 	handle(s, h, operation("list-secrets", http.MethodGet, "/secrets", "Secrets", "Every Secret, or those of a Stack, without values"),
 		func(ctx context.Context, actor catalog.Actor, in *namespacesIn) (*body[listOf[catalog.Secret]], error) {
-			return answerList(s.Control.Secrets(ctx, actor, in.Stack))
+			return listPage(in, secretKey, func(p control.Page) ([]catalog.Secret, error) {
+				return s.Control.Secrets(ctx, actor, in.Stack, p)
+			})
 		})
 	handle(s, h, operation("get-secret", http.MethodGet, "/secrets/{id}", "Secrets", "One Secret by id or NAME@SCOPE: without its value, with where it is used"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*body[control.SecretView], error) {
@@ -88,6 +96,10 @@ func (s *Server) putSecret(ctx context.Context, actor catalog.Actor, in *putSecr
 		return nil, err
 	}
 	spec := catalog.SecretSpec{Name: in.Body.Name, Scope: in.Body.Scope, Description: in.Body.Description, Kind: in.Body.Kind, Reference: in.Body.Reference}
+	if name, scope, err := catalog.ParseSecretPath(in.ID); err == nil {
+		spec.Name = cmp.Or(spec.Name, name)
+		spec.Scope = cmp.Or(spec.Scope, scope.String())
+	}
 	if err := samePath(in.ID, spec.Path()); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"golang.org/x/sync/semaphore"
 
 	"legwork/internal/access"
 	"legwork/internal/catalog"
@@ -54,8 +53,7 @@ type Server struct {
 	sessions atomic.Int64 // at the door or beyond it
 	grants   grants
 
-	bodyBudget     *semaphore.Weighted // bytes of bodies in memory
-	bodyBudgetSize int64
+	bodyBudget *bodyBudget
 
 	streaming  context.Context // ends when the HTTP server is shut down: streams would hold it up
 	endStreams context.CancelFunc
@@ -92,7 +90,7 @@ func New(o Options) *Server {
 		o.Draining = func() bool { return false }
 	}
 	s := &Server{Options: o, metrics: newMetrics(o)}
-	s.bodyBudget, s.bodyBudgetSize = newBodyBudget(o.MaxBodyBytes)
+	s.bodyBudget = newBodyBudget(o.MaxBodyBytes)
 	s.streaming, s.endStreams = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
 	s.mux = mux
@@ -155,6 +153,8 @@ func (s *Server) register(mux *http.ServeMux) []byte {
 	s.registerReleases(h)
 	s.registerPatches(h)
 	describePlain(h.OpenAPI())
+	describeProperties(h.OpenAPI())
+	describeOperations(h.OpenAPI())
 	spec, err := json.Marshal(h.OpenAPI())
 	if err != nil {
 		panic(err) // the description is made of our own types: a defect that every test sees
@@ -170,6 +170,7 @@ func description() huma.Config {
 				Title: "Legwork", Version: "1",
 				Description: "The Server decides; Runners do the legwork. Every answer that is no success is a problem document (RFC 9457).",
 			},
+			Servers: []*huma.Server{{URL: "/", Description: "The server that sends this document."}},
 			Components: &huma.Components{
 				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}},

@@ -10,6 +10,7 @@ import (
 
 	"legwork/internal/access"
 	"legwork/internal/catalog"
+	"legwork/internal/control"
 )
 
 // User is a person who logs in to the dashboard.
@@ -66,6 +67,7 @@ func (s *Server) registerUsers(h huma.API) {
 	handle(s, h, operation("set-user-role", http.MethodPut, "/users/{id}/role", "Users", "Give a user another role"), s.setRole)
 	password := operation("set-user-password", http.MethodPut, "/users/{id}/password", "Users",
 		"Set the password of a user; its Web sessions end. Only an owner may set that of another user")
+	password.MaxBodyBytes = smallBody // everybody may send it
 	password.Middlewares = huma.Middlewares{s.guardPassword}
 	handle(s, h, password, s.setPassword)
 }
@@ -83,26 +85,27 @@ type webSessionIn struct {
 	Session string `path:"session" maxLength:"64" doc:"Id of the Web session."`
 }
 
-func (s *Server) webSessions(ctx context.Context, actor catalog.Actor, in *ByID) (*body[listOf[WebSession]], error) {
-	found, err := s.Access.WebSessions(ctx, actor, in.ID)
-	sessions := make([]WebSession, len(found))
-	for i, one := range found {
-		sessions[i] = WebSession{ID: one.ID, Address: one.Address, CreatedAt: one.CreatedAt, SeenAt: one.SeenAt}
-	}
-	return answerList(sessions, err)
+func (s *Server) webSessions(ctx context.Context, actor catalog.Actor,
+	in *newestPageByID) (*body[listOf[WebSession]], error) {
+	key := func(one WebSession) sortKey { return sortKey{microseconds(one.CreatedAt), one.ID} }
+	return listPage(in, key, sorted(key, newestFirst, func() ([]WebSession, error) {
+		found, err := s.Access.WebSessions(ctx, actor, in.ID)
+		return each(found, err, func(one access.WebSession) WebSession {
+			return WebSession{ID: one.ID, Address: one.Address, CreatedAt: one.CreatedAt, SeenAt: one.SeenAt}
+		})
+	}))
 }
 
 func userOf(u access.User) User {
 	return User{ID: u.ID, Name: u.Name, Role: u.Role, CreatedAt: u.CreatedAt, PasswordAt: u.PasswordAt, LastUsedAt: u.LastUsedAt}
 }
 
-func (s *Server) users(ctx context.Context, actor catalog.Actor, _ *none) (*body[listOf[User]], error) {
-	found, err := s.Access.Users(ctx, actor)
-	users := make([]User, len(found))
-	for i := range found {
-		users[i] = userOf(found[i])
-	}
-	return answerList(users, err)
+func (s *Server) users(ctx context.Context, actor catalog.Actor, in *Page) (*body[listOf[User]], error) {
+	key := func(one User) sortKey { return sortKey{one.Name} }
+	return listPage(in, key, func(p control.Page) ([]User, error) {
+		found, err := s.Access.Users(ctx, actor, p)
+		return each(found, err, userOf)
+	})
 }
 
 type userIn struct{ Body UserRequest }

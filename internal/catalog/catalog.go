@@ -41,7 +41,7 @@ type Organization struct {
 
 // StackSpec declares a Stack: the hard boundary that outputs never cross.
 type StackSpec struct {
-	Name        string `json:"name"`
+	Name        string `json:"name" required:"false"`
 	Description string `json:"description,omitempty"`
 }
 
@@ -53,8 +53,8 @@ type Stack struct {
 
 // NamespaceSpec declares a Namespace: a group of Modules in a Stack, with their defaults.
 type NamespaceSpec struct {
-	Stack       string   `json:"stack"`
-	Name        string   `json:"name"`
+	Stack       string   `json:"stack" required:"false"`
+	Name        string   `json:"name" required:"false"`
 	Description string   `json:"description,omitempty"`
 	Defaults    Defaults `json:"defaults,omitzero"`
 }
@@ -106,9 +106,9 @@ var Approvals = []Approval{ApproveNever, ApproveAlways, ApproveOnDestroy}
 
 // ModuleSpec declares a Module: one root of infrastructure code with one state, run by one engine.
 type ModuleSpec struct {
-	Stack              string            `json:"stack"`
-	Namespace          string            `json:"namespace"`
-	Name               string            `json:"name"`
+	Stack              string            `json:"stack" required:"false"`
+	Namespace          string            `json:"namespace" required:"false"`
+	Name               string            `json:"name" required:"false"`
 	Description        string            `json:"description,omitempty"`
 	Engine             Engine            `json:"engine,omitempty"`
 	Runner             string            `json:"runner,omitempty"`               // name of a Runner record
@@ -225,7 +225,7 @@ type Hook struct {
 
 // RunnerSpec declares a Runner record: what Modules are bound to.
 type RunnerSpec struct {
-	Name                   string            `json:"name"`
+	Name                   string            `json:"name" required:"false"`
 	Description            string            `json:"description,omitempty"`
 	IsAssignedToAllModules bool              `json:"is_assigned_to_all_modules,omitempty"`
 	IsDisabled             bool              `json:"is_disabled,omitempty"`

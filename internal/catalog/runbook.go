@@ -4,7 +4,7 @@ import "legwork/internal/node"
 
 // NodeSpec declares a Node of a Stack.
 type NodeSpec struct {
-	Stack string `json:"stack"`
+	Stack string `json:"stack" required:"false"`
 	node.Node
 }
 
@@ -27,8 +27,8 @@ var NodeSourceTypes = []NodeSourceType{FromFile, FromScript, FromAnsible, FromOu
 // NodeSourceSpec declares where Nodes of a Stack are discovered. A Node that several sources give is that of the source
 // with the lowest Priority, then of the first by name; the conflict is shown. Declared Nodes win over discovered ones.
 type NodeSourceSpec struct {
-	Stack       string            `json:"stack"`
-	Name        string            `json:"name"`
+	Stack       string            `json:"stack" required:"false"`
+	Name        string            `json:"name" required:"false"`
 	Description string            `json:"description,omitempty"`
 	Type        NodeSourceType    `json:"type"`
 	Runner      string            `json:"runner,omitempty"`     // that executes it; not for outputs
@@ -49,8 +49,8 @@ type NodeSourceSpec struct {
 
 // RunbookSpec declares a Runbook: an ordered list of steps over Nodes.
 type RunbookSpec struct {
-	Stack             string            `json:"stack"`
-	Name              string            `json:"name"`
+	Stack             string            `json:"stack" required:"false"`
+	Name              string            `json:"name" required:"false"`
 	Description       string            `json:"description,omitempty"`
 	Options           []Option          `json:"options,omitempty"`
 	Nodes             string            `json:"nodes,omitempty"`          // Node filter; empty: no Node, for Runbooks without Node steps

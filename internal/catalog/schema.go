@@ -180,6 +180,11 @@ func describeField(t reflect.Type, field string) string {
 	return described(t.Name() + "." + field)
 }
 
+// Describe returns the description of a field in the manifest, by the name of its type and its key:
+// "RunnerSpec.name". It
+// is empty for a field without one.
+func Describe(key string) string { return described(key) }
+
 func described(key string) string {
 	return cmp.Or(descriptions[key], runbookDescriptions[key], hostingDescriptions[key])
 }

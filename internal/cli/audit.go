@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,8 +108,11 @@ func (a *app) auditExport() *cobra.Command {
 					return err
 				}
 			}
-			if q.Before = page.Next; q.Before == 0 {
+			if page.Next == "" {
 				return nil
+			}
+			if q.Before, err = strconv.ParseInt(page.Next, 10, 64); err != nil {
+				return err
 			}
 		}
 	}

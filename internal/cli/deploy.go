@@ -109,7 +109,7 @@ func completeWords[T ~string](cmd *cobra.Command, flag string, words []T) {
 // write has the record say what flags do. Without flags it has to say it already.
 func (h *hostingFlags) write(cmd *cobra.Command, client *api.Client, name string, allModules bool) error {
 	changes := slices.ContainsFunc(hostingFlagNames, cmd.Flags().Changed)
-	runner, err := client.Runner(cmd.Context(), name)
+	_, err := client.Runner(cmd.Context(), name)
 	switch {
 	case fault.Is(err, fault.NotFound) && changes:
 		spec := catalog.RunnerSpec{Name: name, IsAssignedToAllModules: allModules}
@@ -119,8 +119,10 @@ func (h *hostingFlags) write(cmd *cobra.Command, client *api.Client, name string
 	case err != nil || !changes:
 		return err
 	}
-	h.over(cmd, &runner.RunnerSpec)
-	_, err = client.PutRunner(cmd.Context(), runner.ID, runner.RunnerSpec)
+	_, err = client.ChangeRunner(cmd.Context(), name, func(spec *catalog.RunnerSpec) error {
+		h.over(cmd, spec)
+		return nil
+	})
 	return err
 }
 

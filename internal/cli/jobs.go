@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,10 +92,12 @@ func allJobs(ctx context.Context, client *api.Client, query api.JobQuery) ([]*wo
 			return nil, err
 		}
 		jobs = append(jobs, page.Items...)
-		if page.Next == 0 || most > 0 && len(jobs) >= most {
+		if page.Next == "" || most > 0 && len(jobs) >= most {
 			return jobs, nil
 		}
-		query.Before = page.Next
+		if query.Before, err = strconv.ParseInt(page.Next, 10, 64); err != nil {
+			return nil, err
+		}
 	}
 }
 

@@ -357,12 +357,10 @@ func (a *app) runnerSwitch(verb string, disabled bool, short string) *cobra.Comm
 			if err != nil {
 				return err
 			}
-			runner, err := client.Runner(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			runner.IsDisabled = disabled
-			_, err = client.PutRunner(cmd.Context(), runner.ID, runner.RunnerSpec)
+			_, err = client.ChangeRunner(cmd.Context(), args[0], func(spec *catalog.RunnerSpec) error {
+				spec.IsDisabled = disabled
+				return nil
+			})
 			return err
 		},
 	}

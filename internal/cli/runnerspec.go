@@ -145,17 +145,12 @@ func (a *app) runnerUpdate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		runner, err := client.Runner(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		for _, key := range without {
-			delete(runner.Labels, key)
-		}
-		if err := spec(cmd.Context(), &runner.RunnerSpec); err != nil {
-			return err
-		}
-		changed, err := client.PutRunner(cmd.Context(), runner.ID, runner.RunnerSpec)
+		changed, err := client.ChangeRunner(cmd.Context(), args[0], func(record *catalog.RunnerSpec) error {
+			for _, key := range without {
+				delete(record.Labels, key)
+			}
+			return spec(cmd.Context(), record)
+		})
 		if err != nil {
 			return err
 		}

@@ -13,8 +13,11 @@ import (
 )
 
 // CloudIdentities lists the cloud identities, by name. SecretAccessKey is empty, unless it is a reference.
-func (c *Control) CloudIdentities(ctx context.Context, actor catalog.Actor) ([]catalog.CloudIdentity, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.CloudIdentity, error) { return tx.CloudIdentities(actor.OrganizationID) })
+func (c *Control) CloudIdentities(ctx context.Context, actor catalog.Actor,
+	pages ...store.Page) ([]catalog.CloudIdentity, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.CloudIdentity, error) {
+		return tx.CloudIdentities(actor.OrganizationID, pages...)
+	})
 }
 
 // PutCloudIdentity makes or overwrites a cloud identity. An empty SecretAccessKey leaves the one that is kept, of the same access key.

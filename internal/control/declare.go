@@ -371,9 +371,12 @@ func read[T any](ctx context.Context, c *Control, actor catalog.Actor, fn func(t
 	return v, err
 }
 
-// Stacks lists the Stacks by name.
-func (c *Control) Stacks(ctx context.Context, actor catalog.Actor) ([]catalog.Stack, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Stack, error) { return tx.Stacks(actor.OrganizationID) })
+// Page bounds a listing.
+type Page = store.Page
+
+// Stacks lists the Stacks by name: all of them, or those of one Page. The other listings take a Page likewise.
+func (c *Control) Stacks(ctx context.Context, actor catalog.Actor, pages ...store.Page) ([]catalog.Stack, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Stack, error) { return tx.Stacks(actor.OrganizationID, pages...) })
 }
 
 // Stack gives a Stack by id or name.
@@ -383,7 +386,8 @@ func (c *Control) Stack(ctx context.Context, actor catalog.Actor, idOrName strin
 
 // Namespaces lists the Namespaces by path: of one Stack, by id or name, or of all when stack is empty. Sensitive Inputs
 // are without their values.
-func (c *Control) Namespaces(ctx context.Context, actor catalog.Actor, stack string) ([]catalog.Namespace, error) {
+func (c *Control) Namespaces(ctx context.Context, actor catalog.Actor, stack string,
+	pages ...store.Page) ([]catalog.Namespace, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Namespace, error) {
 		if stack != "" {
 			s, err := tx.Stack(actor.OrganizationID, stack)
@@ -392,7 +396,7 @@ func (c *Control) Namespaces(ctx context.Context, actor catalog.Actor, stack str
 			}
 			stack = s.ID
 		}
-		all, err := tx.Namespaces(actor.OrganizationID, stack)
+		all, err := tx.Namespaces(actor.OrganizationID, stack, pages...)
 		for i := range all {
 			all[i].Defaults.Inputs = catalog.WithoutSecrets(all[i].Defaults.Inputs)
 		}
@@ -410,9 +414,10 @@ func (c *Control) Namespace(ctx context.Context, actor catalog.Actor, idOrPath s
 }
 
 // Modules lists Modules by path, as they were declared. Sensitive Inputs are without their values.
-func (c *Control) Modules(ctx context.Context, actor catalog.Actor, f store.ModuleFilter) ([]catalog.Module, error) {
+func (c *Control) Modules(ctx context.Context, actor catalog.Actor, f store.ModuleFilter,
+	pages ...store.Page) ([]catalog.Module, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Module, error) {
-		all, err := tx.Modules(actor.OrganizationID, f)
+		all, err := tx.Modules(actor.OrganizationID, f, pages...)
 		for i := range all {
 			all[i].Inputs = catalog.WithoutSecrets(all[i].Inputs)
 		}

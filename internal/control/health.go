@@ -21,9 +21,9 @@ type RunnerView struct {
 }
 
 // RunnerViews lists the Runners by name, with how they are.
-func (c *Control) RunnerViews(ctx context.Context, actor catalog.Actor) ([]RunnerView, error) {
+func (c *Control) RunnerViews(ctx context.Context, actor catalog.Actor, pages ...store.Page) ([]RunnerView, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]RunnerView, error) {
-		runners, err := tx.Runners(actor.OrganizationID)
+		runners, err := tx.Runners(actor.OrganizationID, pages...)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,8 @@ type InstanceView struct {
 }
 
 // Instances lists the Instances of a Runner, by id or name, or of all when it is empty.
-func (c *Control) Instances(ctx context.Context, actor catalog.Actor, runner string) ([]InstanceView, error) {
+func (c *Control) Instances(ctx context.Context, actor catalog.Actor, runner string,
+	pages ...store.Page) ([]InstanceView, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]InstanceView, error) {
 		if runner != "" {
 			r, err := tx.Runner(actor.OrganizationID, runner)
@@ -113,12 +114,12 @@ func (c *Control) Instances(ctx context.Context, actor catalog.Actor, runner str
 			}
 			runner = r.ID
 		}
-		return c.instanceViews(tx, actor.OrganizationID, runner)
+		return c.instanceViews(tx, actor.OrganizationID, runner, pages...)
 	})
 }
 
-func (c *Control) instanceViews(tx *store.Tx, org, runnerID string) ([]InstanceView, error) {
-	all, err := tx.Instances(org, runnerID)
+func (c *Control) instanceViews(tx *store.Tx, org, runnerID string, pages ...store.Page) ([]InstanceView, error) {
+	all, err := tx.Instances(org, runnerID, pages...)
 	if err != nil {
 		return nil, err
 	}

@@ -76,14 +76,15 @@ func (c *Control) updateLaunched(ctx context.Context, actor catalog.Actor, runne
 	return c.hosting.Update(ctx, actor, runner, version)
 }
 
-// Launches gives the ledger of a hosted Runner, newest first. limit is at most 1000, 0 = 100.
-func (c *Control) Launches(ctx context.Context, actor catalog.Actor, runner string, limit int) ([]Launch, error) {
+// Launches returns the launches of a hosted Runner, newest first.
+func (c *Control) Launches(ctx context.Context, actor catalog.Actor, runner string,
+	pages ...store.Page) ([]Launch, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]Launch, error) {
 		r, err := tx.Runner(actor.OrganizationID, runner)
 		if err != nil {
 			return nil, unknownRunner(err, runner)
 		}
-		return tx.Launches(r.OrganizationID, r.ID, limit)
+		return tx.Launches(r.OrganizationID, r.ID, pages...)
 	})
 }
 

@@ -258,7 +258,7 @@ func (c *cloud) deploy() {
 // ledger counts launches by their states.
 func (c *cloud) ledger() map[store.LaunchState]int {
 	c.t.Helper()
-	all, err := c.s.c.Launches(context.Background(), c.s.owner(), "edge", 0)
+	all, err := c.s.c.Launches(context.Background(), c.s.owner(), "edge")
 	c.s.must(err)
 	n := map[store.LaunchState]int{}
 	for _, l := range all {
@@ -420,7 +420,7 @@ func TestProcessGoesBeforeItIsOnline(t *testing.T) {
 			})
 			s.longSince(c.made()[1], 11*time.Minute) // of the hour
 			eventually(t, "it is given up", func() bool { return c.ledger()[store.LaunchGivenUp] == 1 })
-			all, err := s.c.Launches(t.Context(), s.owner(), "edge", 0)
+			all, err := s.c.Launches(t.Context(), s.owner(), "edge")
 			s.must(err)
 			want := "its process ended before it was online: it is not there any more"
 			if len(report("")) > 0 {
@@ -658,7 +658,7 @@ func TestDeclaredIsEnough(t *testing.T) {
 		t.Errorf("launched: %v", n)
 	}
 	eventually(t, "the ledger has the version that the instance told, where no release was asked for", func() bool {
-		ledger, err := s.c.Launches(context.Background(), s.owner(), "edge", 0)
+		ledger, err := s.c.Launches(context.Background(), s.owner(), "edge")
 		s.must(err)
 		return len(ledger) == 1 && ledger[0].Version == "1.0.0"
 	})
@@ -732,7 +732,7 @@ func TestAutoUpdate(t *testing.T) {
 	publish("1.5.0")
 	publish("2.1.0")
 	eventually(t, "so is the next", func() bool { return updates() == 2 })
-	all, err := s.c.Launches(context.Background(), s.owner(), "edge", 0)
+	all, err := s.c.Launches(context.Background(), s.owner(), "edge")
 	s.must(err)
 	if all[0].Version != "2.1.0" {
 		t.Errorf("the last one launched is of %s", all[0].Version)

@@ -69,7 +69,7 @@ func testCleanupOnAnotherHost(t *testing.T, launcherName string) {
 		return len(c.known) > done && len(s.runnerJobs(work.Tidy)) == 0
 	})
 	s.c.hosting.Look(context.Background())
-	all, err := s.c.Launches(t.Context(), s.owner(), "edge", 0)
+	all, err := s.c.Launches(t.Context(), s.owner(), "edge")
 	s.must(err)
 	if len(all) != 1 || all[0].Stopped || all[0].State != store.LaunchOnline {
 		t.Errorf("launch history: got %+v, want %s online", all, unit)

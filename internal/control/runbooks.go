@@ -32,16 +32,17 @@ type ScheduleView struct {
 }
 
 // Runbooks lists the Runbooks by path: of one Stack, by id or name, or of all when stack is empty.
-func (c *Control) Runbooks(ctx context.Context, actor catalog.Actor, stack string) ([]catalog.Runbook, error) {
+func (c *Control) Runbooks(ctx context.Context, actor catalog.Actor, stack string,
+	pages ...store.Page) ([]catalog.Runbook, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Runbook, error) {
 		if stack == "" {
-			return tx.Runbooks(actor.OrganizationID, "")
+			return tx.Runbooks(actor.OrganizationID, "", pages...)
 		}
 		s, err := tx.Stack(actor.OrganizationID, stack)
 		if err != nil {
 			return nil, err
 		}
-		return tx.Runbooks(actor.OrganizationID, s.ID)
+		return tx.Runbooks(actor.OrganizationID, s.ID, pages...)
 	})
 }
 

@@ -477,16 +477,17 @@ func (c *Control) tellKnown(ctx context.Context, org string, known map[string]ca
 }
 
 // Assignments lists the Assignments of a Runner, by id or name, or of all when it is empty.
-func (c *Control) Assignments(ctx context.Context, actor catalog.Actor, runner string) ([]catalog.Assignment, error) {
+func (c *Control) Assignments(ctx context.Context, actor catalog.Actor, runner string,
+	pages ...store.Page) ([]catalog.Assignment, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]catalog.Assignment, error) {
 		if runner == "" {
-			return tx.Assignments(actor.OrganizationID, "")
+			return tx.Assignments(actor.OrganizationID, "", pages...)
 		}
 		r, err := tx.Runner(actor.OrganizationID, runner)
 		if err != nil {
 			return nil, unknownRunner(err, runner)
 		}
-		return tx.Assignments(actor.OrganizationID, r.ID)
+		return tx.Assignments(actor.OrganizationID, r.ID, pages...)
 	})
 }
 

@@ -70,12 +70,15 @@ func stateOf(h store.ModuleHead) ModuleState {
 }
 
 // ModuleTree gives the Modules by path, each with how it is, however many there are in two queries.
-func (c *Control) ModuleTree(ctx context.Context, actor catalog.Actor, f ModuleFilter) ([]ModuleNode, error) {
-	return read(ctx, c, actor, func(tx *store.Tx) ([]ModuleNode, error) { return moduleNodes(tx, actor.OrganizationID, f) })
+func (c *Control) ModuleTree(ctx context.Context, actor catalog.Actor, f ModuleFilter,
+	pages ...store.Page) ([]ModuleNode, error) {
+	return read(ctx, c, actor, func(tx *store.Tx) ([]ModuleNode, error) {
+		return moduleNodes(tx, actor.OrganizationID, f, pages...)
+	})
 }
 
-func moduleNodes(tx *store.Tx, org string, f ModuleFilter) ([]ModuleNode, error) {
-	heads, err := tx.ModuleHeads(org, f)
+func moduleNodes(tx *store.Tx, org string, f ModuleFilter, pages ...store.Page) ([]ModuleNode, error) {
+	heads, err := tx.ModuleHeads(org, f, pages...)
 	all := make([]ModuleNode, len(heads))
 	for i, h := range heads {
 		all[i] = nodeOf(h)

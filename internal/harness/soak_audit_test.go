@@ -85,16 +85,16 @@ func (k *soak) allJobs() (jobs []work.Job) {
 	for before := ""; ; {
 		var page struct {
 			Items []work.Job `json:"items"`
-			Next  int64      `json:"next"`
+			Next  string     `json:"next"`
 		}
 		if status, err := k.a.call("GET", "/api/v1/jobs?limit=1000"+before, nil, &page); err != nil || status != 200 {
 			k.t.Fatalf("jobs: %d %v", status, err)
 		}
 		jobs = append(jobs, page.Items...)
-		if page.Next == 0 {
+		if page.Next == "" {
 			return jobs
 		}
-		before = "&before=" + strconv.FormatInt(page.Next, 10)
+		before = "&before=" + page.Next
 	}
 }
 

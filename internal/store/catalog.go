@@ -16,9 +16,10 @@ func scanStack(r row) (s catalog.Stack, err error) {
 	return s, err
 }
 
-// Stacks gives the Stacks of an Organization by name.
-func (tx *Tx) Stacks(org string) ([]catalog.Stack, error) {
-	return list(tx, scanStack, selectStack+" ORDER BY r.name", org)
+// Stacks returns the Stacks of an Organization by name: all of them, or those of one Page. The other listings
+// take a Page likewise.
+func (tx *Tx) Stacks(org string, pages ...Page) ([]catalog.Stack, error) {
+	return listPage(tx, scanStack, by("r.name"), pages, selectStack, org)
 }
 
 // Stack finds a Stack by its id or its name.
@@ -55,8 +56,8 @@ func scanNamespace(r row) (n catalog.Namespace, err error) {
 }
 
 // Namespaces gives the Namespaces of a Stack, or of all Stacks when stackID is empty, by path.
-func (tx *Tx) Namespaces(org, stackID string) ([]catalog.Namespace, error) {
-	return list(tx, scanNamespace, selectNamespace+" AND ($2 = '' OR r.stack_id = $2) ORDER BY s.name, r.name", org, stackID)
+func (tx *Tx) Namespaces(org, stackID string, pages ...Page) ([]catalog.Namespace, error) {
+	return listPage(tx, scanNamespace, byPath, pages, selectNamespace+" AND ($2 = '' OR r.stack_id = $2)", org, stackID)
 }
 
 // Namespace finds a Namespace by its id or its path "stack/namespace".
@@ -107,9 +108,9 @@ func scanModule(r row) (m catalog.Module, err error) {
 }
 
 // Modules gives the Modules of an Organization by path.
-func (tx *Tx) Modules(org string, f ModuleFilter) ([]catalog.Module, error) {
-	return list(tx, scanModule, selectModule+` AND ($2 = '' OR r.stack_id = $2) AND ($3 = '' OR r.namespace_id = $3)
-		ORDER BY s.name, n.name, r.name`, org, f.StackID, f.NamespaceID)
+func (tx *Tx) Modules(org string, f ModuleFilter, pages ...Page) ([]catalog.Module, error) {
+	return listPage(tx, scanModule, by("s.name", "n.name", "r.name"), pages,
+		selectModule+" AND ($2 = '' OR r.stack_id = $2) AND ($3 = '' OR r.namespace_id = $3)", org, f.StackID, f.NamespaceID)
 }
 
 // Module finds a Module by its id or its path "stack/namespace/module".
@@ -159,8 +160,8 @@ func scanRunner(r row) (n catalog.Runner, err error) {
 }
 
 // Runners gives the Runners of an Organization by name.
-func (tx *Tx) Runners(org string) ([]catalog.Runner, error) {
-	return list(tx, scanRunner, selectRunner+" ORDER BY r.name", org)
+func (tx *Tx) Runners(org string, pages ...Page) ([]catalog.Runner, error) {
+	return listPage(tx, scanRunner, by("r.name"), pages, selectRunner, org)
 }
 
 // Runner finds a Runner by its id or its name.
@@ -208,9 +209,9 @@ func scanAssignment(r row) (a catalog.Assignment, err error) {
 }
 
 // Assignments gives the Assignments of a Runner, or of all Runners when runnerID is empty, by Runner and scope.
-func (tx *Tx) Assignments(org, runnerID string) ([]catalog.Assignment, error) {
-	return list(tx, scanAssignment, selectAssignment+` AND ($2 = '' OR a.runner_id = $2)
-		ORDER BY r.name, s.name, coalesce(n.name, ''), coalesce(m.name, '')`, org, runnerID)
+func (tx *Tx) Assignments(org, runnerID string, pages ...Page) ([]catalog.Assignment, error) {
+	return listPage(tx, scanAssignment, by("r.name", "s.name", "coalesce(n.name, '')", "coalesce(m.name, '')"), pages,
+		selectAssignment+" AND ($2 = '' OR a.runner_id = $2)", org, runnerID)
 }
 
 // PutAssignment creates the Assignment when its ID is empty, else replaces it. The ids in it count; Runner and

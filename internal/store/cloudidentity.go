@@ -12,8 +12,8 @@ func scanCloudIdentity(r row) (i catalog.CloudIdentity, err error) {
 }
 
 // CloudIdentities gives the Cloud identities of an Organization by name. Secrets that are no references are not among it.
-func (tx *Tx) CloudIdentities(org string) ([]catalog.CloudIdentity, error) {
-	return list(tx, scanCloudIdentity, selectCloudIdentity+" ORDER BY r.name", org)
+func (tx *Tx) CloudIdentities(org string, pages ...Page) ([]catalog.CloudIdentity, error) {
+	return listPage(tx, scanCloudIdentity, by("r.name"), pages, selectCloudIdentity, org)
 }
 
 // CloudIdentity finds a Cloud identity by its name or id.

@@ -70,8 +70,8 @@ func scanInstance(r row) (i Instance, err error) {
 }
 
 // Instances gives the Instances of a Runner, or of all Runners when runnerID is empty, by name.
-func (tx *Tx) Instances(org, runnerID string) ([]Instance, error) {
-	return list(tx, scanInstance, selectInstance+" WHERE org = $1 AND ($2 = '' OR runner_id = $2) ORDER BY name, id", org, runnerID)
+func (tx *Tx) Instances(org, runnerID string, pages ...Page) ([]Instance, error) {
+	return listPage(tx, scanInstance, by("name", "id"), pages, selectInstance+" WHERE org = $1 AND ($2 = '' OR runner_id = $2)", org, runnerID)
 }
 
 // InstancesBeyond gives, by name, the Instances of an Organization of which a Server does not know enough from its own Sessions:

@@ -218,9 +218,10 @@ func (tx *Tx) Launch(org, id string) (Launch, error) {
 	return need(tx, absent("launch", "launch", id), scanLaunch, selectLaunch+" WHERE id = $1 AND ($2 = '' OR org = $2)"+tx.forUpdate(), id, org)
 }
 
-// Launches gives the ledger of a Runner, newest first. limit is at most 1000, 0 = 100.
-func (tx *Tx) Launches(org, runnerID string, limit int) ([]Launch, error) {
-	return list(tx, scanLaunch, selectLaunch+" WHERE runner_id = $1 AND org = $2 ORDER BY id DESC LIMIT $3", runnerID, org, bounded(limit, 100, 1000))
+// Launches returns the launches of a Runner, newest first: all of them, or those of one Page.
+func (tx *Tx) Launches(org, runnerID string, pages ...Page) ([]Launch, error) {
+	return listPage(tx, scanLaunch, order{columns: []string{"id"}, descending: true}, pages,
+		selectLaunch+" WHERE runner_id = $1 AND org = $2", runnerID, org)
 }
 
 // OpenLaunches gives the launches of a Runner whose process may be there, oldest first, locked until the end of an Update; of all Runners

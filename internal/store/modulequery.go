@@ -56,7 +56,7 @@ func scanModuleHead(r row) (m ModuleHead, err error) {
 }
 
 // ModuleHeads gives Modules with their Jobs in brief, by path: in two queries, however many Modules there are.
-func (tx *Tx) ModuleHeads(org string, f ModuleFilter) ([]ModuleHead, error) {
+func (tx *Tx) ModuleHeads(org string, f ModuleFilter, pages ...Page) ([]ModuleHead, error) {
 	query, args := selectModuleHead, []any{org}
 	for _, c := range []struct{ column, value string }{{"m.stack_id", f.StackID}, {"m.namespace_id", f.NamespaceID}} {
 		if c.value != "" {
@@ -64,7 +64,7 @@ func (tx *Tx) ModuleHeads(org string, f ModuleFilter) ([]ModuleHead, error) {
 			query += fmt.Sprintf(" AND %s = $%d", c.column, len(args))
 		}
 	}
-	heads, err := list(tx, scanModuleHead, query+" ORDER BY s.name, n.name, m.name", args...)
+	heads, err := listPage(tx, scanModuleHead, by("s.name", "n.name", "m.name"), pages, query, args...)
 	if err != nil {
 		return nil, err
 	}

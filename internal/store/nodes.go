@@ -88,8 +88,8 @@ func scanNodeSource(r row) (n catalog.NodeSource, err error) {
 }
 
 // NodeSources gives the Node sources of a Stack, or of all Stacks when stackID is empty, by path.
-func (tx *Tx) NodeSources(org, stackID string) ([]catalog.NodeSource, error) {
-	return list(tx, scanNodeSource, selectNodeSource+"r.org = $1 AND ($2 = '' OR r.stack_id = $2) ORDER BY s.name, r.name", org, stackID)
+func (tx *Tx) NodeSources(org, stackID string, pages ...Page) ([]catalog.NodeSource, error) {
+	return listPage(tx, scanNodeSource, byPath, pages, selectNodeSource+"r.org = $1 AND ($2 = '' OR r.stack_id = $2)", org, stackID)
 }
 
 // NodeSource finds a Node source by its id or its path "stack/name".

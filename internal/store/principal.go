@@ -85,8 +85,8 @@ func (tx *Tx) PrincipalByClientID(org, clientID string) (ServicePrincipal, error
 }
 
 // Principals gives the Service principals of an Organization by name, those of Runners among them.
-func (tx *Tx) Principals(org string) ([]ServicePrincipal, error) {
-	return list(tx, scanPrincipal, selectPrincipal+" ORDER BY p.name, p.id", org)
+func (tx *Tx) Principals(org string, pages ...Page) ([]ServicePrincipal, error) {
+	return listPage(tx, scanPrincipal, by("p.name", "p.id"), pages, selectPrincipal, org)
 }
 
 // DeletePrincipal deletes a Service principal with its Credentials.
@@ -138,15 +138,15 @@ func (tx *Tx) PutCredential(c *Credential) error {
 }
 
 // Credentials gives the Credentials of a Service principal, oldest first.
-func (tx *Tx) Credentials(org, principalID string) ([]Credential, error) {
+func (tx *Tx) Credentials(org, principalID string, pages ...Page) ([]Credential, error) {
 	scan := func(r row) (c Credential, err error) {
 		dest, times := credentialDest(&c)
 		err = r.Scan(dest...)
 		times()
 		return c, err
 	}
-	return list(tx, scan, "SELECT "+credentialColumns+` FROM credentials c JOIN service_principals p ON p.id = c.principal_id
-		WHERE c.principal_id = $1 AND p.org = $2 ORDER BY c.created_at, c.id`, principalID, org)
+	return listPage(tx, scan, order{columns: []string{"c.created_at", "c.id"}, number: true}, pages, "SELECT "+credentialColumns+`
+		FROM credentials c JOIN service_principals p ON p.id = c.principal_id WHERE c.principal_id = $1 AND p.org = $2`, principalID, org)
 }
 
 // CredentialByHash finds a Credential, and whose it is, by the hash of its secret, in all Organizations: who logs in says no more. Whether it has expired is for the

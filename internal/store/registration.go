@@ -62,8 +62,9 @@ func (tx *Tx) InsertRegistrationToken(t *RegistrationToken) error {
 }
 
 // RegistrationTokens gives the tokens of an Organization, oldest first, those that are over among them.
-func (tx *Tx) RegistrationTokens(org string) ([]RegistrationToken, error) {
-	return list(tx, scanRegistrationToken, selectRegistrationToken+"t.org = $1 ORDER BY t.created_at, t.id", org)
+func (tx *Tx) RegistrationTokens(org string, pages ...Page) ([]RegistrationToken, error) {
+	return listPage(tx, scanRegistrationToken, order{columns: []string{"t.created_at", "t.id"}, number: true}, pages,
+		selectRegistrationToken+"t.org = $1", org)
 }
 
 // RegistrationTokenByHash finds a token by its hash. Whether it is over is for the caller to see.

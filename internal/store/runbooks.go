@@ -17,8 +17,8 @@ func scanRunbook(r row) (b catalog.Runbook, err error) {
 }
 
 // Runbooks gives the Runbooks of a Stack, or of all Stacks when stackID is empty, by path.
-func (tx *Tx) Runbooks(org, stackID string) ([]catalog.Runbook, error) {
-	return list(tx, scanRunbook, selectRunbook+" AND ($2 = '' OR r.stack_id = $2) ORDER BY s.name, r.name", org, stackID)
+func (tx *Tx) Runbooks(org, stackID string, pages ...Page) ([]catalog.Runbook, error) {
+	return listPage(tx, scanRunbook, byPath, pages, selectRunbook+" AND ($2 = '' OR r.stack_id = $2)", org, stackID)
 }
 
 // Runbook finds a Runbook by its id or its path "stack/name".

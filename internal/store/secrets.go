@@ -12,7 +12,7 @@ const selectSecret = "SELECT " + identityColumns + `, r.stack_id, coalesce(r.nam
 	LEFT JOIN modules m ON m.id = r.module_id LEFT JOIN runbooks b ON b.id = r.runbook_id WHERE r.org = $1`
 
 // secretOrder is by scope, and then by name.
-const secretOrder = " ORDER BY s.name, coalesce(n.name, ''), coalesce(m.name, ''), coalesce(b.name, ''), r.name"
+var secretOrder = by("s.name", "coalesce(n.name, '')", "coalesce(m.name, '')", "coalesce(b.name, '')", "r.name")
 
 func scanSecret(r row) (s catalog.Secret, err error) {
 	var changed int64
@@ -25,8 +25,8 @@ func scanSecret(r row) (s catalog.Secret, err error) {
 }
 
 // Secrets gives the Secrets of a Stack, or of all Stacks when stackID is empty, by scope and name. Their values are not among it.
-func (tx *Tx) Secrets(org, stackID string) ([]catalog.Secret, error) {
-	return list(tx, scanSecret, selectSecret+" AND ($2 = '' OR r.stack_id = $2)"+secretOrder, org, stackID)
+func (tx *Tx) Secrets(org, stackID string, pages ...Page) ([]catalog.Secret, error) {
+	return listPage(tx, scanSecret, secretOrder, pages, selectSecret+" AND ($2 = '' OR r.stack_id = $2)", org, stackID)
 }
 
 // Secret finds a Secret by its id.
@@ -43,7 +43,7 @@ func (tx *Tx) SecretsNamed(org, stackID string, names []string) ([]catalog.Secre
 	for _, name := range names {
 		args = append(args, name)
 	}
-	return list(tx, scanSecret, selectSecret+" AND r.stack_id = $2 AND r.name IN ("+marks(3, len(names))+")"+secretOrder, args...)
+	return listPage(tx, scanSecret, secretOrder, nil, selectSecret+" AND r.stack_id = $2 AND r.name IN ("+marks(3, len(names))+")", args...)
 }
 
 // CountSecrets counts the Secrets of a Stack.

@@ -52,8 +52,8 @@ func (tx *Tx) PutUser(u *User) error {
 }
 
 // Users gives the users of an Organization by name.
-func (tx *Tx) Users(org string) ([]User, error) {
-	return list(tx, scanUser, selectUser+" WHERE u.org = $1 ORDER BY u.name", org)
+func (tx *Tx) Users(org string, pages ...Page) ([]User, error) {
+	return listPage(tx, scanUser, by("u.name"), pages, selectUser+" WHERE u.org = $1", org)
 }
 
 // User finds a user by name or id.

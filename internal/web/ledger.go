@@ -33,7 +33,7 @@ func (v *visit) hostedState(r runnerView) (*hostedState, error) {
 	if h.demand, err = v.Control.DemandOf(v.ctx, v.actor, r.ID); err != nil {
 		return nil, err
 	}
-	if h.ledger, err = v.Control.Launches(v.ctx, v.actor, r.ID, mostLaunches+1); err != nil {
+	if h.ledger, err = v.Control.Launches(v.ctx, v.actor, r.ID, control.Page{Limit: mostLaunches + 1}); err != nil {
 		return nil, err
 	}
 	for _, l := range first(h.ledger, mostLaunches) {

@@ -49,11 +49,18 @@ type World struct {
 // Start runs a Server until the end of the test. change may adjust the options of its face.
 func Start(t *testing.T, change ...func(*api.Options)) *World {
 	t.Helper()
-	w := &World{T: t, Dir: t.TempDir(), Log: &Log{}}
+	dir := t.TempDir()
+	return StartOn(t, filepath.Join(dir, "legwork.db"), dir, change...)
+}
+
+// StartOn is Start with a database and a data folder, which several servers may share.
+func StartOn(t *testing.T, database, dir string, change ...func(*api.Options)) *World {
+	t.Helper()
+	w := &World{T: t, Dir: dir, Log: &Log{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.NewTextHandler(w.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
-	w.Store, err = store.Open(ctx, filepath.Join(w.Dir, "legwork.db"), log)
+	w.Store, err = store.Open(ctx, database, log)
 	w.Must(err)
 	t.Cleanup(func() { w.Must(w.Store.Close()) })
 	hints, err := bus.Open(ctx, bus.Config{})

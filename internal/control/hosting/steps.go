@@ -312,7 +312,7 @@ func (p *step) ledger(since time.Time) ([]store.Launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	late, err := p.tx.Launches(p.runner.OrganizationID, p.runner.ID, 1000)
+	late, err := p.tx.Launches(p.runner.OrganizationID, p.runner.ID, store.Page{Limit: 1000})
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ type NodeView struct {
 
 // NodeList is the Nodes that a filter chooses.
 type NodeList struct {
-	Nodes     []NodeView       `json:"nodes"`   // by Stack and name
+	Nodes     []NodeView       `json:"items"`   // by Stack and name
 	Matched   int              `json:"matched"` // a preview names the first of them alone
 	Total     int              `json:"total"`   // there are, whatever the filter says
 	Uncovered int              `json:"uncovered"`

@@ -20,7 +20,8 @@ type SourceEvent struct {
 }
 
 // NodeSources lists the Node sources by path: of one Stack, by id or name, or of all when stack is empty.
-func (n *Nodes) NodeSources(ctx context.Context, actor catalog.Actor, stack string) ([]catalog.NodeSource, error) {
+func (n *Nodes) NodeSources(ctx context.Context, actor catalog.Actor, stack string,
+	pages ...store.Page) ([]catalog.NodeSource, error) {
 	return read(ctx, n, actor, func(tx *store.Tx) ([]catalog.NodeSource, error) {
 		stackID := ""
 		if stack != "" {
@@ -30,7 +31,7 @@ func (n *Nodes) NodeSources(ctx context.Context, actor catalog.Actor, stack stri
 			}
 			stackID = s.ID
 		}
-		all, err := tx.NodeSources(actor.OrganizationID, stackID)
+		all, err := tx.NodeSources(actor.OrganizationID, stackID, pages...)
 		for i := range all {
 			if err == nil && all[i].Type == catalog.FromOutputs {
 				_, err = outputNodes(tx, &all[i])

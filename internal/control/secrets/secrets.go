@@ -60,7 +60,8 @@ type Change struct {
 }
 
 // Secrets lists the Secrets, without their values, by scope and name: of one Stack, by id or name, or of all when stack is empty.
-func (s *Secrets) Secrets(ctx context.Context, actor catalog.Actor, stack string) (all []catalog.Secret, err error) {
+func (s *Secrets) Secrets(ctx context.Context, actor catalog.Actor, stack string,
+	pages ...store.Page) (all []catalog.Secret, err error) {
 	err = s.read(ctx, actor, func(tx *store.Tx) error {
 		stackID := ""
 		if stack != "" {
@@ -70,7 +71,7 @@ func (s *Secrets) Secrets(ctx context.Context, actor catalog.Actor, stack string
 			}
 			stackID = found.ID
 		}
-		all, err = tx.Secrets(actor.OrganizationID, stackID)
+		all, err = tx.Secrets(actor.OrganizationID, stackID, pages...)
 		return err
 	})
 	return all, err

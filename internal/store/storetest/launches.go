@@ -51,8 +51,8 @@ func launches(t *testing.T, w *world) {
 	})
 	w.view(func(tx *store.Tx) error {
 		for what, read := range map[string]func() ([]store.Launch, error){
-			"[edge-2 edge-1]": func() ([]store.Launch, error) { return tx.Launches(a.OrganizationID, a.ID, 0) },
-			"[edge-2]":        func() ([]store.Launch, error) { return tx.Launches(a.OrganizationID, a.ID, 1) },
+			"[edge-2 edge-1]": func() ([]store.Launch, error) { return tx.Launches(a.OrganizationID, a.ID) },
+			"[edge-2]":        func() ([]store.Launch, error) { return tx.Launches(a.OrganizationID, a.ID, store.Page{Limit: 1}) },
 			"[edge-1]":        func() ([]store.Launch, error) { return tx.OpenLaunches(a.OrganizationID, "") },
 			"[edge-1 edge-2]": func() ([]store.Launch, error) { return tx.LaunchesOf(a.OrganizationID, "j1") },
 			"[]":              func() ([]store.Launch, error) { return tx.OpenLaunches(b.OrganizationID, a.ID) },
@@ -73,7 +73,7 @@ func launches(t *testing.T, w *world) {
 	})
 	w.update(func(tx *store.Tx) error { return tx.PruneLaunches(tx.Now().Add(time.Hour)) })
 	w.view(func(tx *store.Tx) error {
-		left, err := tx.Launches(a.OrganizationID, a.ID, 0)
+		left, err := tx.Launches(a.OrganizationID, a.ID)
 		same(t, "those that are open stay", len(left), 1)
 		return err
 	})

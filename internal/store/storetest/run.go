@@ -44,6 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.Store) {
 		"requests":     requests,
 		"samples":      samples,
 		"modules":      modules,
+		"pages":        pages,
 		"webhooks":     webhooks,
 		"deliveries":   deliveries,
 		"nodes":        nodes,
