@@ -37,7 +37,7 @@ func (c *Control) settle(tx *store.Tx, part *work.Job) (s settlement, err error)
 	left := false
 	if items[0].OnNodes() {
 		for _, n := range round.Nodes {
-			left = s.settleNode(n, round.First, items, said, p.Strategy == "parallel", tx) || left
+			left = s.settleNode(n, round.First, items, said, tx) || left
 		}
 	} else {
 		left = s.settleOnce(round, items[0], said, tx)
@@ -47,7 +47,7 @@ func (c *Control) settle(tx *store.Tx, part *work.Job) (s settlement, err error)
 }
 
 // settleNode tells whether something is left to do on a Node.
-func (s *settlement) settleNode(n, first int, items []runbook.Item, said map[[2]int]work.NodeEvent, together bool, tx *store.Tx) (left bool) {
+func (s *settlement) settleNode(n, first int, items []runbook.Item, said map[[2]int]work.NodeEvent, tx *store.Tx) (left bool) {
 	var open []int
 	doubtful := false
 	for i := range items {
@@ -67,13 +67,11 @@ func (s *settlement) settleNode(n, first int, items []runbook.Item, said map[[2]
 		return len(open) > 0
 	}
 	s.out(n, first+open[slices.IndexFunc(open, func(i int) bool { return !items[i].Repeatable() })])
-	passed := false // the first that must not be done twice: what follows it was hardly begun
-	for _, i := range open {
+	for _, i := range open { // the keeper may have gone on through all of them before the host was lost
 		e := work.NodeEvent{Node: n, Item: first + i, Status: work.NodeUnknown}
-		if was := said[[2]int{n, first + i}].Status; was == work.NodeNotRun || passed && !together && was != work.NodeRunning {
+		if said[[2]int{n, first + i}].Status == work.NodeNotRun {
 			e.Status = work.NodeNotRun
 		}
-		passed = passed || !items[i].Repeatable()
 		s.note(e, said, tx)
 	}
 	return false

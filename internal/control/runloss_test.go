@@ -18,21 +18,20 @@ func TestSettleNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		repeatable string // "r" or "-" for each Item
 		said       []work.NodeStatus
-		together   bool
 		left       bool
 		out        bool
 		noted      string // item:status
 	}{
-		"all done":                         {"--", []work.NodeStatus{ok, ok}, false, false, false, ""},
-		"failed":                           {"--", []work.NodeStatus{bad}, false, false, true, ""},
-		"nothing heard":                    {"--", nil, false, false, true, "0:unknown 1:not_run "},
-		"the second runs":                  {"--", []work.NodeStatus{ok, runs}, false, false, true, "1:unknown "},
-		"what is left may be repeated":     {"-r", []work.NodeStatus{ok, runs}, false, true, false, ""},
-		"a later one may not":              {"r-", []work.NodeStatus{runs}, false, false, true, "0:unknown 1:unknown "},
-		"both at once":                     {"--", []work.NodeStatus{"", runs}, true, false, true, "0:unknown 1:unknown "},
-		"surely not begun":                 {"--", []work.NodeStatus{not, not}, false, true, false, ""},
-		"canceled with its attempt":        {"r", []work.NodeStatus{canceled}, false, true, false, ""},
-		"canceled, and not to be repeated": {"-", []work.NodeStatus{canceled}, false, false, true, ""},
+		"all done":                         {"--", []work.NodeStatus{ok, ok}, false, false, ""},
+		"failed":                           {"--", []work.NodeStatus{bad}, false, true, ""},
+		"nothing heard":                    {"--", nil, false, true, "0:unknown 1:unknown "},
+		"the second runs":                  {"--", []work.NodeStatus{ok, runs}, false, true, "1:unknown "},
+		"what is left may be repeated":     {"-r", []work.NodeStatus{ok, runs}, true, false, ""},
+		"a later one may not":              {"r-", []work.NodeStatus{runs}, false, true, "0:unknown 1:unknown "},
+		"both at once":                     {"--", []work.NodeStatus{"", runs}, false, true, "0:unknown 1:unknown "},
+		"surely not begun":                 {"--", []work.NodeStatus{not, not}, true, false, ""},
+		"canceled with its attempt":        {"r", []work.NodeStatus{canceled}, true, false, ""},
+		"canceled, and not to be repeated": {"-", []work.NodeStatus{canceled}, false, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			items := make([]runbook.Item, len(c.repeatable))
@@ -46,7 +45,7 @@ func TestSettleNode(t *testing.T) {
 			var s settlement
 			left := false
 			w.must(w.store.View(t.Context(), func(tx *store.Tx) error {
-				left = s.settleNode(7, 0, items, said, c.together, tx)
+				left = s.settleNode(7, 0, items, said, tx)
 				return nil
 			}))
 			noted := ""
