@@ -190,7 +190,11 @@ func shardLines(ctx context.Context, client *api.Client, job *work.Job) (lines [
 	}
 	for _, p := range run.Parts {
 		if p.Instance != "" {
-			lines = append(lines, fmt.Sprintf("%s/%s, %s, %s", p.Runner, p.Instance, counted(p.Nodes, "node"), p.Status))
+			line := fmt.Sprintf("%s/%s, %s, %s", p.Runner, p.Instance, counted(p.Nodes, "node"), p.Status)
+			if p.Status == work.Interrupted && p.Wait != nil {
+				line += ": " + p.Wait.Text + " " + p.Wait.Hint
+			}
+			lines = append(lines, line)
 		}
 	}
 	return lines, nil

@@ -63,7 +63,8 @@ func noticeParts(run *work.Job, parts []*work.Job) *work.Job {
 		return run
 	}
 	for _, p := range parts {
-		if p.Status != work.Queued || p.Wait.Text == "" || p.Wait.Code == work.WaitRound || p.Wait.Code == work.WaitDispatch {
+		waits := p.Status == work.Queued || p.Status == work.Interrupted
+		if !waits || p.Wait.Text == "" || p.Wait.Code == work.WaitRound || p.Wait.Code == work.WaitDispatch {
 			continue
 		}
 		told := *run

@@ -59,6 +59,15 @@ func TestSettleNode(t *testing.T) {
 	}
 }
 
+// TestRunTellsWhyItsShardIsInterrupted reads a runbook job whose runner is gone: its notice is what the shard waits for.
+func TestRunTellsWhyItsShardIsInterrupted(t *testing.T) {
+	run := &work.Job{Status: work.Running}
+	shard := &work.Job{Status: work.Interrupted, Wait: work.Wait{Text: "interrupted: its lease is over. Waiting for r/i1 until 12:00:00 UTC"}}
+	if got := noticeParts(run, []*work.Job{shard}).Notice; got != shard.Wait.Text {
+		t.Errorf("notice: got %q, want %q", got, shard.Wait.Text)
+	}
+}
+
 // TestShardReturnsBeforeAnotherAttempt loses the instance of a shard for longer than its lease and the recovery window. It
 // returns with the result before another instance has begun. The result counts when the steps are repeatable; when
 // they are not, their nodes were settled as unknown, and that stays.
