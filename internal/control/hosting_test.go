@@ -41,6 +41,7 @@ type cloud struct {
 	stopped   bool          // a launch Step that fails says that its processes ended
 	launching chan struct{} // what launch Steps wait for; nil: nothing
 	tidying   chan struct{} // what tidy Steps wait for, at their end; nil: nothing
+	performed []string      // steps of launchers, each behind the name of the instance that performed it
 	hubs      []*server     // that processes connect to, one after the other; none: the first Server
 	crew      sync.WaitGroup
 
@@ -114,6 +115,9 @@ func (c *cloud) serve(f *fake, in chan wire.Message) {
 			finish := func(before, after chan struct{}) {
 				wait(before)
 				r := c.perform(spec, kind)
+				c.mu.Lock()
+				c.performed = append(c.performed, f.hello.Instance+" "+string(kind))
+				c.mu.Unlock()
 				wait(after)
 				r.StartedAt, r.FinishedAt = time.Now(), time.Now()
 				_ = f.conn.Send(&wire.StepFinished{Ref: m.Ref, Step: m.Step, Result: r})

@@ -459,7 +459,11 @@ func (l *lane) recordResult(tx *store.Tx, j *work.Job, a act, ready map[int]prep
 	}
 	h.held = nil
 	before := len(h.moves)
-	j, err = l.move(tx, j, work.StepFinished{Attempt: l.ref.Attempt, Step: a.step, Result: a.finished.Result}, h)
+	result, err := l.s.c.hosting.TeardownResult(tx, j, a.step, a.finished.Result)
+	if err != nil {
+		return j, err
+	}
+	j, err = l.move(tx, j, work.StepFinished{Attempt: l.ref.Attempt, Step: a.step, Result: result}, h)
 	if err != nil {
 		return j, err
 	}

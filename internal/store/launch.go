@@ -91,6 +91,16 @@ type HostingState struct {
 	Engines       []string  `json:"engines,omitempty"`        // that the last Instance had which came online
 	EnginesAt     time.Time `json:"engines_at,omitzero"`      // when that was
 	EnginesOf     string    `json:"engines_of,omitempty"`     // digest of its launch settings: another image may have other engines
+
+	// Hosts are the launcher instances that started processes which only they can find.
+	Hosts []LaunchHost `json:"hosts,omitempty"`
+}
+
+// LaunchHost is a launcher instance with a host of its own, on which processes of a hosted runner may be left.
+type LaunchHost struct {
+	InstanceID string `json:"instance_id"`
+	Key        string `json:"key,omitempty"` // fingerprint of the key of the instance
+	CleanupDue bool   `json:"cleanup_due,omitempty"`
 }
 
 // LockHosting makes Updates that decide on the hosted Runners of an Organization run one after the other.

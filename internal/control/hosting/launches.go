@@ -115,12 +115,20 @@ func (l *look) tidy(f *fleet) error {
 	now := l.tx.Now()
 	starting := slices.ContainsFunc(f.open, func(o *launch) bool { return o.State == store.LaunchStarting })
 	quiet := !starting && len(f.waiting) == 0
-	due := f.state.TidyDue && (quiet || now.Sub(f.state.TidyAt) >= tidyBusy)
+	allowed := quiet || now.Sub(f.state.TidyAt) >= tidyBusy
+	due := f.state.TidyDue && allowed
 	if now.Sub(f.state.LaunchedAt) < tidyAfter && now.Sub(laterOf(f.state.TidyAt, f.state.LaunchedAt)) > tidyEvery {
 		due = due || !starting
 	}
 	if err := l.releaseCleanup(f); err != nil {
 		return err
+	}
+	hosts, err := l.dueHosts(f, due)
+	if err != nil {
+		return err
+	}
+	if len(f.state.Hosts) > 0 {
+		due = allowed && len(hosts) > 0
 	}
 	late, err := l.reachable(f, l.late(f))
 	if err != nil {
@@ -146,11 +154,16 @@ func (l *look) tidy(f *fleet) error {
 		j.Cause = "an instance lost its connection, and its process may be gone"
 		late = silent
 	}
+	if len(hosts) > 0 {
+		s.Module.RunnerInstanceName = hosts[rand.N(len(hosts))].Name
+	}
 	if len(late) > 0 {
 		s.Module.RunnerInstanceName = late[rand.N(len(late))] // a performer that never answers does not block the others
 	}
+	f.cleanedUp(s.Module.RunnerInstanceName, hosts)
 	j.Lane, j.Priority = tidyLane(f.runner.ID), work.PriorityNormal
-	f.state.TidyAt, f.state.TidyDue, f.state.TidyPinned = now, false, s.Module.RunnerInstanceName != ""
+	f.state.TidyDue = f.state.TidyDue && len(f.state.Hosts) > 0
+	f.state.TidyAt, f.state.TidyPinned = now, s.Module.RunnerInstanceName != ""
 	return l.do.Enqueue(j, s)
 }
 
@@ -274,6 +287,9 @@ func (h *Hosting) Claimed(tx *store.Tx, j *work.Job, spec *work.Spec) error {
 	}
 	if j.Action == work.Tidy {
 		return h.claimedTidy(tx, j, spec)
+	}
+	if err := addHost(tx, j, spec.Task); err != nil {
+		return err
 	}
 	all, err := tx.LaunchesOf(j.OrganizationID, j.ID)
 	for n := 0; n < len(all) && err == nil; n++ {
@@ -521,7 +537,7 @@ func (h *Hosting) Result(tx *store.Tx, j *work.Job, step int, result work.StepRe
 		}
 	}
 	if kind == work.StepTeardown && result.Status == work.StepSucceeded {
-		return h.tornDown(tx, j.OrganizationID, s.Task.RunnerID)
+		return h.tornDown(tx, j, r, s.Task.RunnerID)
 	}
 	return nil
 }
@@ -656,11 +672,25 @@ func orNothing(note string) string {
 	return note
 }
 
-// tornDown closes the ledger of a Runner of which nothing is left.
-func (h *Hosting) tornDown(tx *store.Tx, org, runnerID string) error {
-	open, err := tx.OpenLaunches(org, runnerID)
+// tornDown records that nothing is left on the host that performed a teardown. It closes the launches that the host
+// answers for.
+func (h *Hosting) tornDown(tx *store.Tx, j *work.Job, r catalog.Runner, runnerID string) error {
+	state, err := tx.Hosting(j.OrganizationID, runnerID)
+	if err != nil {
+		return err
+	}
+	if j.Binding != nil {
+		state.Hosts = withoutHost(state.Hosts, j.Binding)
+	}
+	if err := tx.PutHosting(j.OrganizationID, runnerID, state); err != nil {
+		return err
+	}
+	open, err := tx.OpenLaunches(j.OrganizationID, runnerID)
 	for n := 0; n < len(open) && err == nil; n++ {
 		l := open[n]
+		if !answersFor(j, r.Hosting, l) {
+			continue
+		}
 		l.State, l.EndedAt, l.EndedWhy, l.Stopped = store.LaunchEnded, tx.Now(), "the runner was removed", true
 		err = tx.SaveLaunch(l)
 	}

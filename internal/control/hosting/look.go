@@ -52,6 +52,8 @@ type fleet struct {
 	decision  scale.Decision
 	tidying   bool // orphans are being looked for
 	due       bool // something is to be written: see errDue
+
+	removeNext bool // the removal goes on at another host
 }
 
 // launch is a line of the ledger that is looked at, with the Instance that it is.
@@ -97,6 +99,9 @@ func (l *look) decide() error {
 
 // settle decides about one Runner, does it and writes what changed.
 func (l *look) settle(f *fleet) error {
+	if err := l.removeNext(f); err != nil {
+		return err
+	}
 	if err := l.act(f); err != nil {
 		return err
 	}
@@ -171,6 +176,7 @@ func (a *facts) fleet(r catalog.Runner) *fleet {
 	f.state = a.hosting[r.ID]
 	f.before = f.state
 	f.before.Engines = slices.Clone(f.state.Engines)
+	f.before.Hosts = slices.Clone(f.state.Hosts)
 	f.draining = a.states[r.ID].Draining
 	for _, i := range a.instances[r.ID] {
 		f.instances[i.Name] = i

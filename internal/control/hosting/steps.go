@@ -399,13 +399,27 @@ func (l *look) removed(f *fleet) error {
 	}
 	switch {
 	case status == work.Succeeded && l.h.host.Deletable(l.tx, f.runner) == nil:
-		l.gone = append(l.gone, f.runner)
-		return nil
+		return l.finishRemoval(f)
 	case status != work.Canceled:
 		f.state.DeployedAt, f.state.Torn = time.Time{}, true // part of what it needs may be gone
 	}
 	f.state.RemoveJob = ""
 	return nil
+}
+
+// finishRemoval deletes a runner that was removed from all of its hosts. Otherwise the removal goes on at the next host.
+func (l *look) finishRemoval(f *fleet) error {
+	present, away, err := launchHosts(l.tx, f.runner, f.state.Hosts)
+	switch {
+	case err != nil:
+	case len(present) > 0:
+		f.removeNext = true
+	case len(away) > 0: // they lost their connection after the teardown
+		f.state.DeployedAt, f.state.Torn, f.state.RemoveJob = time.Time{}, true, ""
+	default:
+		l.gone = append(l.gone, f.runner)
+	}
+	return err
 }
 
 // jobOver tells whether a Job is over, and how; one that is not there any more is.

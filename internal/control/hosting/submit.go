@@ -72,9 +72,7 @@ func (h *Hosting) Remove(ctx context.Context, actor catalog.Actor, runner string
 		if err := h.host.Deletable(tx, r); err != nil {
 			return nil, err
 		}
-		j, s := h.task(r, work.Remove, actor.Name, "")
-		j.Lane = jobLane(r.ID)
-		return j, do.Enqueue(j, s)
+		return h.enqueueRemoval(tx, do, r, actor.Name, "")
 	})
 }
 
