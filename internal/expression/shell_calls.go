@@ -23,7 +23,9 @@ func (c *syntaxCheck) call(call *syntax.CallExpr) {
 	}
 	c.refuse(args[0], reasonName)
 	name := commandName(args[0])
+	c.ofText(name, args[1:])
 	c.arguments(name, args[1:])
+	c.processes(call.Args)
 	if len(args) < len(call.Args) {
 		c.wrapped("", args)
 	} else if _, wraps := wrappers[name]; wraps {
@@ -34,15 +36,43 @@ func (c *syntaxCheck) call(call *syntax.CallExpr) {
 	}
 }
 
+// ofText refuses templates in the arguments of a function or an alias that the script declares.
+func (c *syntaxCheck) ofText(name string, args []*syntax.Word) {
+	reason := ""
+	switch {
+	case len(c.declared[name]) > 0:
+		reason = reasonFunction
+	case slices.Contains(c.aliases, name):
+		reason = reasonAlias
+	default:
+		return
+	}
+	for _, word := range args {
+		c.refuse(word, strings.ReplaceAll(reason, "COMMAND", name))
+	}
+}
+
+// processes refuses templates in <(...) as the file of a command that is not known to treat its contents as data.
+func (c *syntaxCheck) processes(args []*syntax.Word) {
+	if dataCall(args) {
+		return
+	}
+	for _, word := range args {
+		if hasProcess(word) {
+			c.refuse(word, reasonInput)
+		}
+	}
+}
+
 // wrapped judges the arguments of a command that runs another one: the name of that command must be written out,
 // and it is looked for at every place. Only the shell itself runs the command ".", so that after others this is a
 // folder.
-func (c *syntaxCheck) wrapped(wrapper string, args []*syntax.Word) {
-	w := wrappers[wrapper]
+func (c *syntaxCheck) wrapped(by string, args []*syntax.Word) {
+	w := wrappers[by]
 	operands, named := w.operands, false
 	for i, word := range args {
 		text := plainText(word)
-		if name := commandName(word); name != "." || slices.Contains([]string{"", "command", "builtin"}, wrapper) {
+		if name := commandName(word); name != "." || slices.Contains([]string{"", "command", "builtin"}, by) {
 			c.arguments(name, args[i+1:])
 		}
 		if named || i > 0 && slices.Contains(w.valued, plainText(args[i-1])) {
@@ -50,7 +80,7 @@ func (c *syntaxCheck) wrapped(wrapper string, args []*syntax.Word) {
 		}
 		assigned, _, isAssignment := strings.Cut(literalPrefix(word), "=")
 		switch {
-		case wrapper == "command" && (text == "-v" || text == "-V"):
+		case by == "command" && (text == "-v" || text == "-V"):
 			return // it prints what a name stands for
 		case isAssignment && !strings.HasPrefix(assigned, "-"):
 			if reason := c.special(assigned); reason != "" {
@@ -65,7 +95,7 @@ func (c *syntaxCheck) wrapped(wrapper string, args []*syntax.Word) {
 			named = !again
 		}
 		if strings.HasPrefix(text, "-") {
-			c.refuse(word, strings.ReplaceAll(reasonCode, "COMMAND", wrapper))
+			c.refuse(word, strings.ReplaceAll(reasonCode, "COMMAND", by))
 		}
 	}
 }
@@ -74,6 +104,9 @@ func (c *syntaxCheck) wrapped(wrapper string, args []*syntax.Word) {
 func (c *syntaxCheck) arguments(name string, args []*syntax.Word) {
 	if name == "" {
 		return
+	}
+	if slices.Contains(inputCommands, name) {
+		c.substitutedFile(args)
 	}
 	why := strings.ReplaceAll(reasonCode, "COMMAND", name)
 	if slices.Contains(codeCommands, name) {
@@ -102,9 +135,18 @@ func (c *syntaxCheck) arguments(name string, args []*syntax.Word) {
 		c.positional(args)
 	case "sudo", "doas":
 		c.loginShell(args, why)
+	case "find":
+		c.findPaths(args)
+	case "ip":
+		c.commandAfter(args, "exec", 1)
+	case "runuser":
+		c.userShell(args, why)
 	}
-	if slices.Contains(inputCommands, name) {
-		c.substitutedFile(args)
+	if slices.Contains(containerCommands, name) {
+		c.container(args)
+	}
+	if interpreter := interpreterName(name); slices.Contains(scriptInterpreters, interpreter) {
+		c.script(interpreter, args)
 	}
 }
 
@@ -127,7 +169,7 @@ func (c *syntaxCheck) guard(name string, args []*syntax.Word, valued []string) {
 	for i, word := range args {
 		text := plainText(word)
 		switch {
-		case text == "--":
+		case text == "--", text == "--end-of-options":
 			return
 		case i > 0 && slices.Contains(valued, plainText(args[i-1])):
 		case i == 1 && name == "tar" && archiveFlag(plainText(args[0])):
@@ -146,10 +188,11 @@ func archiveFlag(flags string) bool {
 func (c *syntaxCheck) git(args []*syntax.Word) {
 	for i, word := range args {
 		if text := plainText(word); slices.Contains(guardedGit, text) {
-			c.guard("git "+text, args[i+1:], []string{"-b", "--branch", "--depth", "-o", "--origin", "-m"})
+			c.guard("git "+text, args[i+1:], []string{"-b", "--branch", "--depth", "-o", "--origin", "-m", "-n"})
 			return
 		}
 	}
+	c.subcommand(args, strings.ReplaceAll(reasonOption, "COMMAND", "git"))
 }
 
 // remote judges ssh: the destination may be a template after --, what follows is a text for the shell of the other
@@ -217,6 +260,16 @@ func (c *syntaxCheck) loginShell(args []*syntax.Word, why string) {
 		if shell {
 			c.refuse(word, why)
 		}
+	}
+}
+
+// userShell judges runuser, which hands its arguments to a shell unless -u names the user.
+func (c *syntaxCheck) userShell(args []*syntax.Word, why string) {
+	if slices.ContainsFunc(args, func(a *syntax.Word) bool { return plainText(a) == "-u" }) {
+		return
+	}
+	for _, word := range args {
+		c.refuse(word, why)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 // The reasons for which a template is refused. VARIABLE stands for the environment variable that holds the value,
 // COMMAND for a command.
 const (
-	reasonInput = "would be part of a program that a command reads from its input: " +
-		"write the program without it, and read the environment variable VARIABLE there"
+	reasonInput = "would be part of a program that a command reads from its input, or is the input of a command that " +
+		"is not known to treat it as data: read the environment variable VARIABLE in the program instead"
 	reasonCode = "would be evaluated by COMMAND: pass it to another program as an argument, " +
 		"or read the environment variable VARIABLE where it is used"
 	reasonName   = "would be the name of a command: write the command out"
@@ -22,6 +22,12 @@ const (
 	reasonOperand = "could be the operand of an operator that evaluates it: write an operator between two values"
 	reasonArithm  = "stands in arithmetic, which would evaluate the value: " +
 		"compute with a variable that was checked to be a number"
+	reasonFunction = "would be an argument of the function COMMAND of this text, which may evaluate it: " +
+		`read "$VARIABLE" in the function`
+	reasonAlias = "would be an argument of the alias COMMAND of this text: write the command out"
+	reasonFile  = "would be written into a file, and this text also runs programs that may run that file: " +
+		"read the environment variable VARIABLE in the program, write the file with a copy step, " +
+		"or start the program in a step of its own"
 )
 
 // checkSyntax parses a script and returns why the value of one of its templates may be evaluated, with the place of
@@ -32,7 +38,12 @@ func checkSyntax(script string, places []int) (why string, place int) {
 	if err != nil {
 		return "stands in a script that is no valid shell syntax (" + err.Error() + "): correct the script", places[0]
 	}
-	c := &syntaxCheck{places: places, data: map[int]bool{}, numbers: slices.Clone(numberVariables)}
+	c := &syntaxCheck{
+		places:   places,
+		data:     map[int]bool{},
+		numbers:  slices.Clone(numberVariables),
+		declared: map[string][]*syntax.Stmt{},
+	}
 	c.collect(file)
 	syntax.Walk(file, func(node syntax.Node) bool {
 		if node != nil && c.why == "" {
@@ -50,23 +61,35 @@ func checkSyntax(script string, places []int) (why string, place int) {
 
 // syntaxCheck is the state of one checkSyntax.
 type syntaxCheck struct {
-	places    []int
-	data      map[int]bool // templates that stand where a value is data
-	numbers   []string     // variables that are evaluated as arithmetic when they are assigned
-	functions []string     // functions of the script that run what they read from their input
-	why       string
-	place     int
+	places     []int
+	data       map[int]bool              // templates that stand where a value is data
+	numbers    []string                  // variables that are evaluated as arithmetic when they are assigned
+	functions  []string                  // functions of the script that run what they read from their input
+	declared   map[string][]*syntax.Stmt // the functions of the script
+	aliases    []string
+	runs       bool // the script runs programs that a file may hold
+	redirected bool // exec sends the output of the script into a file
+	why        string
+	place      int
 }
 
-// template returns the first template inside a node.
+// template returns the first template inside a node, its here-documents and the functions that it calls.
 func (c *syntaxCheck) template(node syntax.Node) (place int, found bool) {
 	begin, end := int(node.Pos().Offset()), int(node.End().Offset()) //nolint:gosec // texts are small
-	for _, p := range c.places {
-		if p >= begin && p < end {
-			return p, true
-		}
+	if next, _ := slices.BinarySearch(c.places, begin); next < len(c.places) && c.places[next] < end {
+		return c.places[next], true
 	}
-	return 0, false
+	c.walk(node, func(n syntax.Node) {
+		expansion, ok := n.(*syntax.ParamExp)
+		if !ok || found {
+			return
+		}
+		offset := int(expansion.Pos().Offset()) //nolint:gosec // texts are small
+		if _, found = slices.BinarySearch(c.places, offset); found {
+			place = offset
+		}
+	})
+	return place, found
 }
 
 func (c *syntaxCheck) holds(node syntax.Node) bool {
@@ -112,10 +135,28 @@ func (c *syntaxCheck) collect(file *syntax.File) {
 			c.collectNumbers(n)
 		case *syntax.FuncDecl:
 			declared = append(declared, n)
+			c.declared[n.Name.Value] = append(c.declared[n.Name.Value], n.Body)
+		case *syntax.CallExpr:
+			c.runs = c.runs || runsFile(n)
+			c.collectAliases(n)
+		case *syntax.Stmt:
+			c.redirected = c.redirected || keepsDescriptor(n) && slices.ContainsFunc(n.Redirs, isFileOutput)
 		}
 		return true
 	})
 	c.collectFunctions(declared)
+}
+
+// collectAliases records the names that the command alias defines.
+func (c *syntaxCheck) collectAliases(call *syntax.CallExpr) {
+	if len(call.Args) == 0 || commandName(call.Args[0]) != "alias" {
+		return
+	}
+	for _, word := range call.Args[1:] {
+		if name, _, defined := strings.Cut(plainText(word), "="); defined {
+			c.aliases = append(c.aliases, name)
+		}
+	}
 }
 
 // collectFunctions records the functions that run what they read, also where they call another one that does.
@@ -166,9 +207,7 @@ func (c *syntaxCheck) visit(node syntax.Node) {
 	case *syntax.Stmt:
 		c.statement(n)
 	case *syntax.BinaryCmd:
-		if (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && readsProgram(n.Y, c.functions) {
-			c.refuse(n.X, reasonInput)
-		}
+		c.pipe(n)
 	case *syntax.ProcSubst, *syntax.CoprocClause:
 		c.process(n)
 	case *syntax.CallExpr:
@@ -176,28 +215,27 @@ func (c *syntaxCheck) visit(node syntax.Node) {
 	}
 }
 
-// process refuses every template where >(...) or a coprocess runs what it reads: anything may be written to it.
+// process refuses every template where >(...) or a coprocess may run its input.
+// The check cannot know which commands write to it.
 func (c *syntaxCheck) process(node syntax.Node) {
 	if p, ok := node.(*syntax.ProcSubst); ok && p.Op == syntax.CmdIn {
 		return
 	}
-	if readsProgram(node, c.functions) && c.why == "" {
+	_, coprocess := node.(*syntax.CoprocClause)
+	if (coprocess || readsProgram(node, c.functions) || !c.onlyReads(node)) && c.why == "" {
 		c.why, c.place = reasonInput, c.places[0]
 	}
 }
 
 func (c *syntaxCheck) statement(s *syntax.Stmt) {
-	program := readsProgram(s, c.functions)
 	for _, r := range s.Redirs {
-		if program && !isOutput(r) {
-			c.refuse(r, reasonInput)
-			if r.Hdoc != nil {
-				c.refuse(r.Hdoc, reasonInput)
-			}
+		if !isOutput(r) {
+			c.input(s, r)
 		}
 		c.allow(r.Word)
 		c.allow(r.Hdoc)
 	}
+	c.output(s)
 }
 
 // isOutput reports whether a redirection only names the file that a command writes.
@@ -279,8 +317,9 @@ func (c *syntaxCheck) test(x syntax.TestExpr) {
 // special returns why a variable must not get a value from outside.
 func (c *syntaxCheck) special(name string) string {
 	prefixed := slices.ContainsFunc(codePrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+	suffixed := slices.ContainsFunc(codeSuffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 	switch {
-	case slices.Contains(codeVariables, name), prefixed:
+	case slices.Contains(codeVariables, name), prefixed, suffixed:
 		return "would be the value of " + name + ", from which shells or programs take commands: " +
 			"write its value out, or use a variable of another name"
 	case slices.Contains(c.numbers, name):

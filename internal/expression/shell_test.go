@@ -38,9 +38,8 @@ func TestShellQuotesForWhereATemplateStands(t *testing.T) {
 		`sh -c 'echo "$1"' _ ${option.x}`:                            `sh -c 'echo "$1"' _ "${OPTION_x}"`,
 		`n=$((1+2)) m=${option.x}`:                                   `n=$((1+2)) m="${OPTION_x}"`,
 		`[ a = ${option.x} ] && tr [a-z] ${option.x}`:                `[ a = "${OPTION_x}" ] && tr [a-z] "${OPTION_x}"`,
-		`export A=${option.x}; bash -e ${option.x}`:                  `export A="${OPTION_x}"; bash -e "${OPTION_x}"`,
+		`export A=${option.x}; bash -e f ${option.x}`:                `export A="${OPTION_x}"; bash -e f "${OPTION_x}"`,
 		`python3 d.py -c ${option.x}; bash s.sh -c "${option.x}"`:    `python3 d.py -c "${OPTION_x}"; bash s.sh -c "${OPTION_x}"`,
-		"bash s.sh <<E\n${option.x}\nE":                              "bash s.sh <<E\n${OPTION_x}\nE",
 	} {
 		got, refs, err := expression.Shell(text)
 		if err != nil || got != want {
@@ -200,7 +199,7 @@ var forms = []struct {
 	{`p \${option.x}`, "${option.x}", false},
 	{`case ${option.x} in "${option.x}") p same;; *) p other;; esac`, "same", false},
 	{`for i in ${option.x}; do p "$i"; done`, "V", false},
-	{`f() { p "$1"; }; f ${option.x}`, "V", false},
+	{`f() { p "$OPTION_x" ${option.x}; }; f`, "VV", false},
 	{`if [ -z ${option.x}a ]; then p no; else p ${option.x}; fi`, "V", false},
 	{`sh -c 'printf "%s\0" "$1"' _ ${option.x}`, "V", false},
 	{"p a\\\n${option.x}", "aV", false},
@@ -219,7 +218,6 @@ func TestValuesArriveAsTheyAre(t *testing.T) {
 	for _, shell := range shells(t) {
 		rapid.Check(t, func(r *rapid.T) {
 			var text, want strings.Builder
-			text.WriteString(`p() { for w in "$@"; do printf '%s' "$w"; done; printf '\0'; }` + "\n")
 			value := rapid.SampledFrom(hostile).Draw(r, "value")
 			if rapid.Bool().Draw(r, "more") {
 				value += rapid.StringMatching("[ -~\n]{0,20}").Draw(r, "random") + rapid.SampledFrom(hostile).Draw(r, "second")
@@ -236,6 +234,7 @@ func TestValuesArriveAsTheyAre(t *testing.T) {
 			if err != nil {
 				r.Fatalf("%v\n%s", err, text.String())
 			}
+			quoted = `p() { for w in "$@"; do printf '%s' "$w"; done; printf '\0'; }` + "\n" + quoted
 			if got := run(r, dir, shell, quoted, value); got != want.String() {
 				r.Fatalf("%s with %q printed\n%q, want\n%q:\n%s", shell, value, got, want.String(), quoted)
 			}
@@ -254,7 +253,8 @@ func TestNoTextMakesACommandOfAValue(t *testing.T) {
 	tried := 0
 	for _, shell := range shells(t) {
 		rapid.Check(t, func(r *rapid.T) {
-			text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 24).Draw(r, "pieces"), "")
+			text := rapid.SampledFrom([]string{"", "echo ${option.x}\n"}).Draw(r, "first") +
+				strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 24).Draw(r, "pieces"), "")
 			quoted, refs, err := expression.Shell(text)
 			if err != nil || len(refs) == 0 {
 				return
