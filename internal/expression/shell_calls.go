@@ -91,8 +91,11 @@ func (c *syntaxCheck) wrapped(by string, args []*syntax.Word) {
 			operands--
 		default:
 			c.refuse(word, reasonName)
-			_, again := wrappers[commandName(word)]
-			named = !again
+			named = true
+			if _, again := wrappers[commandName(word)]; again {
+				c.wrapped(commandName(word), args[i+1:])
+				return
+			}
 		}
 		if strings.HasPrefix(text, "-") {
 			c.refuse(word, strings.ReplaceAll(reasonCode, "COMMAND", by))

@@ -59,6 +59,11 @@ var hostileInputs = map[string]string{
 
 // hostilePrograms are commands that run what an argument says, or a program that an option of theirs names.
 var hostilePrograms = map[string]string{
+	`sudo timeout 5 ${option.x}`:                "name of a command",
+	`sudo -n taskset 1 nice -n 5 ${option.x}`:   "name of a command",
+	`kubectl exec pod -- timeout 5 ${option.x}`: "name of a command",
+	`kubectl exec pod -- env ${option.x}`:       "name of a command",
+	`ip netns exec blue env ${option.x}`:        "name of a command",
 	`perl ${option.x}`:                          "perl",
 	`python3 ${option.x}`:                       "python3",
 	`python3.12 ${option.x}`:                    "python",
@@ -144,7 +149,7 @@ E`,
 	`deploy.sh ${option.x}`, `deploy.sh --version=${option.x} -- ${option.x}`,
 	`sh ./none.sh -- ${option.x}`, `sh -c 'echo "$1"' _ -- ${option.x}`, `perl -e 1 -- ${option.x}`,
 	`find "./${option.n}" -name ${option.x}`, `curl --data ${option.x} file:///dev/null`,
-	`echo ${option.x} | kubectl apply -f -`, `kubectl get pods -n ${option.x}`, `taskset 1 echo ${option.x}`,
+	`echo ${option.x} | kubectl apply -f -`, `kubectl get pods -n ${option.x}`, `taskset 1 echo ${option.x}`, `sudo -n timeout 5 echo ${option.x}`,
 	`env X=${option.x} true`, `CCC=${option.x} true`,
 }
 

@@ -100,10 +100,7 @@ func (c *syntaxCheck) commandAfter(args []*syntax.Word, marker string, operands 
 			continue
 		}
 		rest := args[min(len(args), i+1+operands):]
-		if len(rest) > 0 {
-			c.refuse(rest[0], reasonName)
-			c.arguments(commandName(rest[0]), rest[1:])
-		}
+		c.wrapped("", rest)
 		return
 	}
 }
@@ -119,7 +116,8 @@ func (c *syntaxCheck) container(args []*syntax.Word) {
 			c.script(name, args[i+1:])
 		}
 		if starts && plainText(word) == "--" && i+1 < len(args) {
-			c.refuse(args[i+1], reasonName)
+			c.wrapped("", args[i+1:])
+			return
 		}
 	}
 }
