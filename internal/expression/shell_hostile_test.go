@@ -57,7 +57,7 @@ var hostileInputs = map[string]string{
 	`echo ${option.x} > f; sudo ./f`:                                          "file",
 }
 
-// hostilePrograms are commands that run what an argument says, or a program that an option of theirs names.
+// hostilePrograms are commands that run one of their arguments, or a program that an option of theirs names.
 var hostilePrograms = map[string]string{
 	`sudo timeout 5 ${option.x}`:                "name of a command",
 	`sudo -n taskset 1 nice -n 5 ${option.x}`:   "name of a command",
@@ -144,12 +144,14 @@ var harmlessContexts = []string{
 ${option.x}
 E`,
 	`f() { echo "$OPTION_x"; }; f a`, `f() { echo ${option.x}; }; f | cat`,
-	`echo ${option.x} > out; cat out`, `echo ${option.x} > /dev/null; sh ./none.sh`, `echo ${option.x} >&2; sh ./none.sh`,
+	`echo ${option.x} > out; cat out`, `echo ${option.x} > /dev/null; sh ./none.sh`,
+	`echo ${option.x} >&2; sh ./none.sh`,
 	`./none.sh ${option.x} > out`, `echo "v=${option.x}" >> "$LEGWORK_OUTPUT"; ./none.sh`,
 	`deploy.sh ${option.x}`, `deploy.sh --version=${option.x} -- ${option.x}`,
 	`sh ./none.sh -- ${option.x}`, `sh -c 'echo "$1"' _ -- ${option.x}`, `perl -e 1 -- ${option.x}`,
 	`find "./${option.n}" -name ${option.x}`, `curl --data ${option.x} file:///dev/null`,
-	`echo ${option.x} | kubectl apply -f -`, `kubectl get pods -n ${option.x}`, `taskset 1 echo ${option.x}`, `sudo -n timeout 5 echo ${option.x}`,
+	`echo ${option.x} | kubectl apply -f -`, `kubectl get pods -n ${option.x}`, `taskset 1 echo ${option.x}`,
+	`sudo -n timeout 5 echo ${option.x}`,
 	`env X=${option.x} true`, `CCC=${option.x} true`,
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	// sedRuns matches the command e of sed and the flag e of its command s, which run what sed reads.
+	// sedRuns matches the command e of sed and the flag e of its command s, which run the input of sed.
 	sedRuns = lazyregexp.New(`(^|[;{}\s\d$/])e(\s|;|}|$)|[/|,#@!:][gpiIm\d]*e[gpiIm\d]*(\s|;|}|$)`)
 	// executableMode matches the modes with which chmod makes a file a program.
 	executableMode = lazyregexp.New(`^([0-7]*[1357][0-7]*|[ugoa]*[+=][rwst]*x[rwxst]*)$`)
@@ -216,7 +216,7 @@ func (c *syntaxCheck) emits(node syntax.Node) bool {
 	return emits
 }
 
-// pipe judges what one command prints into the input of another.
+// pipe judges a pipeline: the output of one command is the input of another.
 func (c *syntaxCheck) pipe(b *syntax.BinaryCmd) {
 	if b.Op != syntax.Pipe && b.Op != syntax.PipeAll {
 		return
@@ -237,7 +237,7 @@ func (c *syntaxCheck) output(s *syntax.Stmt) {
 	}
 }
 
-// writesFile reports whether a node writes what it reads into a file.
+// writesFile reports whether a node writes its input into a file.
 func (c *syntaxCheck) writesFile(node syntax.Node) bool {
 	writes := false
 	c.walk(node, func(n syntax.Node) {
@@ -253,7 +253,7 @@ func (c *syntaxCheck) writesFile(node syntax.Node) bool {
 	return writes
 }
 
-// isFileOutput reports whether a redirection writes into a file, or into a descriptor that may stand for one.
+// isFileOutput reports whether a redirection writes into a file, or into a descriptor that may be one.
 func isFileOutput(r *syntax.Redirect) bool {
 	text := plainText(r.Word)
 	switch r.Op {
