@@ -25,6 +25,12 @@ const (
 
 var idempotencyKeyShape = lazyregexp.New(`^[\x21-\x7e]{1,255}$`)
 
+var errKeyShape = fault.New(fault.Invalid, "idempotency_key_invalid",
+	"the Idempotency-Key is not 1 to 255 visible ASCII characters").WithHint("use a random UUID")
+
+// onlyReads are the POST operations that change nothing. They run each time, and no answer is stored.
+var onlyReads = map[string]bool{"diff-manifest": true, "validate-runbook": true}
+
 // idempotent returns what every POST does before its handler: with an Idempotency-Key, the first request runs, and
 // later ones get its answer.
 func (s *Server) idempotent(op huma.Operation) func(huma.Context, func(huma.Context)) {
@@ -36,6 +42,14 @@ func (s *Server) idempotent(op huma.Operation) func(huma.Context, func(huma.Cont
 		r, w := humago.Unwrap(ctx)
 		key := r.Header.Get(idempotencyHeader)
 		if op.Method != http.MethodPost || key == "" {
+			next(ctx)
+			return
+		}
+		if !idempotencyKeyShape.MatchString(key) {
+			s.writeProblem(w, r, errKeyShape)
+			return
+		}
+		if onlyReads[op.OperationID] {
 			next(ctx)
 			return
 		}
@@ -60,11 +74,6 @@ func describeHeaders(op *huma.Operation) {
 // runKeyed runs a request with an idempotency key, or sends the answer that it got before.
 func (s *Server) runKeyed(op *huma.Operation, key string, limit int64, r *http.Request, w http.ResponseWriter,
 	next func(huma.Context)) error {
-	if !idempotencyKeyShape.MatchString(key) {
-		return fault.New(fault.Invalid, "idempotency_key_invalid",
-			"the Idempotency-Key is not 1 to 255 visible ASCII characters").
-			WithHint("use a random UUID")
-	}
 	content, err := readBody(w, r, limit)
 	if err != nil {
 		return err
@@ -81,7 +90,11 @@ func (s *Server) runKeyed(op *huma.Operation, key string, limit int64, r *http.R
 	defer cancel()
 	answer := newRecorder(w)
 	s.runRecorded(op, r.WithContext(ctx), content, answer, next)
-	if err := running.Finish(ctx, keyedAnswer(answer)); err != nil {
+	err = running.Finish(ctx, keyedAnswer(answer))
+	if errors.Is(err, control.ErrAnswerLost) {
+		return err
+	}
+	if err != nil {
 		s.Log.Warn("answer to a request with an idempotency key not kept", "request_id", requestOf(ctx).id, "error",
 			err)
 	}
@@ -111,8 +124,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	switch {
 	case errors.As(err, &tooLarge), int64(len(content)) > limit:
 		return nil, refused(http.StatusRequestEntityTooLarge, "", nil)
-	case fault.Code(err) != "":
-		return nil, err // the budget of bodies is used up
 	case err != nil:
 		return nil, refused(http.StatusRequestTimeout, "", nil)
 	}

@@ -157,11 +157,12 @@ func TestEveryPostTakesAnIdempotencyKey(t *testing.T) {
 		if op.method != http.MethodPost || op.id == "issue-token" {
 			continue // tokens follow RFC 6749, and change nothing
 		}
+		onlyReads := op.id == "diff-manifest" || op.id == "validate-runbook" // nothing is stored for them
 		header := map[string]string{"Idempotency-Key": "key-of-" + op.id}
 		resp, text := send(t, w, op.method, op.path, needs[op.id].body, header)
 		again, same := send(t, w, op.method, op.path, needs[op.id].body, header)
-		if replayed := again.Header.Get("Idempotency-Replayed") == "true"; resp.StatusCode < 300 && (!replayed ||
-			!bytes.Equal(text, same)) {
+		if replayed := again.Header.Get("Idempotency-Replayed") == "true"; resp.StatusCode < 300 && !onlyReads &&
+			(!replayed || !bytes.Equal(text, same)) || onlyReads && replayed {
 			t.Errorf("%s: got %s (replayed: %t), want %s", op.id, same, replayed, text)
 		}
 		resp, text = send(t, w, op.method, op.path, needs[op.id].body,
