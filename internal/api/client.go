@@ -270,6 +270,7 @@ const maxPage = 1000
 
 // list returns a whole list, page by page.
 func list[T any](ctx context.Context, c *Client, path string, query url.Values) (all []T, err error) {
+	all = []T{} // an empty list is written as [], not as null
 	err = eachPage(ctx, c, path, query, "after", func(page listOf[T]) string {
 		all = append(all, page.Items...)
 		return page.Next
@@ -279,6 +280,7 @@ func list[T any](ctx context.Context, c *Client, path string, query url.Values) 
 
 // listNewest is list for a list that is newest first.
 func listNewest[T any](ctx context.Context, c *Client, path string, query url.Values) (all []T, err error) {
+	all = []T{} // an empty list is written as [], not as null
 	err = eachPage(ctx, c, path, query, "before", func(page listOf[T]) string {
 		all = append(all, page.Items...)
 		return page.Next

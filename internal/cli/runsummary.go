@@ -154,7 +154,7 @@ func failureOf(r api.NodeResult, withItem bool) string {
 // allResults reads page after page.
 func allResults(ctx context.Context, client *api.Client, job string, q api.NodeResultQuery) ([]api.NodeResult, error) {
 	results := []api.NodeResult{}
-	for q.Limit = 10_000; ; {
+	for q.Limit = 1000; ; {
 		page, err := client.NodeResults(ctx, job, q)
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ func (w *nodeWorld) found(filter string) (names []string) {
 	var l struct {
 		Nodes []struct {
 			Name string `json:"name"`
-		} `json:"nodes"`
+		} `json:"items"`
 	}
 	w.JSON(&l, "node", "list", "--stack", "s", "--filter", filter)
 	for _, n := range l.Nodes {

@@ -154,7 +154,7 @@ source:
 	id := w.run("secret")
 	unseen := func(when string) {
 		t.Helper()
-		for _, of := range []string{"", "/run", "/nodes?limit=10000"} {
+		for _, of := range []string{"", "/run", "/nodes?limit=1000"} {
 			var said json.RawMessage
 			status, err := w.api.call(http.MethodGet, "/api/v1/jobs/"+strings.TrimPrefix(id, "#")+of, nil, &said)
 			if err != nil && status != http.StatusNotFound || strings.Contains(string(said), value) || of == "/run" && !strings.Contains(string(said), "once.plain") {

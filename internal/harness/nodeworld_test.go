@@ -85,11 +85,20 @@ func (w *nodeWorld) look(id string) (r legworkapi.Run) {
 // results gives how its steps went, in the order of steps and Nodes.
 func (w *nodeWorld) results(id string) []legworkapi.NodeResult {
 	w.t.Helper()
-	var page legworkapi.NodeResultPage
-	if status, err := w.api.call(http.MethodGet, "/api/v1/jobs/"+strings.TrimPrefix(id, "#")+"/nodes?limit=10000", nil, &page); err != nil || status != http.StatusOK {
-		w.t.Fatalf("nodes of job %s: %d %v", id, status, err)
+	path := "/api/v1/jobs/" + strings.TrimPrefix(id, "#") + "/nodes?limit=1000"
+	results := []legworkapi.NodeResult{}
+	for after := ""; ; {
+		var page legworkapi.NodeResultPage
+		status, err := w.api.call(http.MethodGet, path+after, nil, &page)
+		if err != nil || status != http.StatusOK {
+			w.t.Fatalf("nodes of job %s: %d %v", id, status, err)
+		}
+		results = append(results, page.Items...)
+		if page.Next == "" {
+			return results
+		}
+		after = "&after=" + url.QueryEscape(page.Next)
 	}
-	return page.Items
 }
 
 // result gives how one step went on one Node.

@@ -116,7 +116,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		var all struct {
 			Items []struct{ State string } `json:"items"`
 		}
-		_, _ = k.a.call("GET", "/api/v1/instances", nil, &all)
+		_, _ = k.a.call("GET", "/api/v1/instances?limit=1000", nil, &all)
 		online := 0
 		for _, i := range all.Items {
 			if i.State == "online" {
