@@ -126,13 +126,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// start runs the binary with its standard output and error collected.
-func start(t testing.TB, env []string, args ...string) *Process {
-	t.Helper()
-	return launch(t, (*exec.Cmd).Start, binary(t), env, args...)
-}
-
-// launch is start with another binary, or another way to start it.
+// launch runs a binary with its standard output and error collected. begin starts the process.
 func launch(t testing.TB, begin func(*exec.Cmd) error, path string, env []string, args ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, out: &lockedBuffer{}, done: make(chan struct{})}
