@@ -47,10 +47,10 @@ func (c *Control) Jobs(ctx context.Context, actor catalog.Actor, f store.JobFilt
 	return read(ctx, c, actor, func(tx *store.Tx) ([]*work.Job, error) { return tx.Jobs(actor.OrganizationID, f) })
 }
 
-// JobPage is one page of a listing of Jobs, newest first.
+// JobPage is one page of a list of jobs.
 type JobPage struct {
 	Jobs []*work.Job
-	Next int64 // JobFilter.BeforeNumber of the page after it, 0 when there is none
+	Next int64 // BeforeNumber of the next page, or its AfterNumber when the oldest come first; 0 when there is none
 }
 
 // JobPage lists Jobs page by page. A page of a search may hold few Jobs, or none, and still have one after it.

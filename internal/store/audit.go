@@ -61,10 +61,14 @@ type AuditFilter struct {
 	Since    time.Time // at or after
 	Until    time.Time // before
 	BeforeID int64     // for the next page: the id of the last entry of this one
-	Limit    int       // at most 1000, 0 = 1000
+
+	OldestFirst bool  // the oldest first
+	AfterID     int64 // for the next page with OldestFirst: the id of the last entry of this one
+
+	Limit int // at most 1000, 0 = 1000
 }
 
-// Audit gives the audit of an Organization, the newest first.
+// Audit returns the audit log of an organization, newest first unless the filter says otherwise.
 func (tx *Tx) Audit(org string, f AuditFilter) ([]AuditEntry, error) {
 	scan := func(r row) (e AuditEntry, err error) {
 		var at int64
@@ -96,7 +100,12 @@ func (tx *Tx) auditQuery(org string, f AuditFilter) (string, []any) {
 	add(!f.Since.IsZero(), "at >= $%d", micros(f.Since))
 	add(!f.Until.IsZero(), "at < $%d", micros(f.Until))
 	add(f.BeforeID > 0, "id < $%d", f.BeforeID)
+	add(f.AfterID > 0, "id > $%d", f.AfterID)
 	args = append(args, bounded(f.Limit, 1000, 1000))
+	order := "id DESC"
+	if f.OldestFirst {
+		order = "id"
+	}
 	return fmt.Sprintf(`SELECT id, org, at, kind, subject, data, action, actor_id, actor, address FROM events
-		WHERE %s ORDER BY id DESC LIMIT $%d`, strings.Join(where, " AND "), len(args)), args
+		WHERE %s ORDER BY %s LIMIT $%d`, strings.Join(where, " AND "), order, len(args)), args
 }

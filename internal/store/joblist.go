@@ -25,13 +25,15 @@ type JobFilter struct {
 	// WithoutChores leaves out what the Server has done again and again by itself: discoveries, and launches and tidies of Runners.
 	WithoutChores bool
 	BeforeNumber  int64 // for paging: only Jobs with a smaller number
+	OldestFirst   bool  // the smallest number first
+	AfterNumber   int64 // for paging with OldestFirst: only jobs with a larger number
 	Limit         int   // 1 to 1000; 0 = 100
 }
 
 // noChore is the condition of WithoutChores; the index jobs_no_chores has the same words.
 const noChore = "(kind <> 'discovery' AND (kind <> 'runner' OR action NOT IN ('launch', 'tidy')))"
 
-// searchDepth is how many Jobs one search looks at, the newest first; JobPage goes on from there.
+// searchDepth is how many jobs one search examines, in the order of the list. JobPage continues from there.
 const searchDepth = 10_000
 
 // clockSlack is how much later a Job with a smaller number may have been created: transactions begin in another order than they
@@ -44,11 +46,12 @@ func (tx *Tx) Jobs(org string, f JobFilter) ([]*work.Job, error) {
 	return jobs, err
 }
 
-// JobPage lists Jobs of an Organization, newest first. next is where the following page begins (BeforeNumber), 0 when there is
-// none. A page may hold fewer than its limit, or none, and still be followed by another one: a search looks at so many Jobs only.
+// JobPage lists jobs of an organization, newest first unless the filter says otherwise. next is where the following
+// page begins (BeforeNumber, or AfterNumber with OldestFirst), 0 when there is none. A page can hold fewer jobs than
+// its limit, or none, and still be followed by another one: a search examines a limited number of jobs.
 func (tx *Tx) JobPage(org string, f JobFilter) (jobs []*work.Job, next int64, err error) {
 	limit := bounded(f.Limit, 100, 1000)
-	q, floor, err := tx.jobQuery(org, f)
+	q, rest, err := tx.jobQuery(org, f)
 	if err != nil || q == nil {
 		return nil, 0, err
 	}
@@ -59,7 +62,7 @@ func (tx *Tx) JobPage(org string, f JobFilter) (jobs []*work.Job, next int64, er
 	if len(jobs) > limit {
 		return jobs[:limit], jobs[limit-1].Number, nil
 	}
-	return jobs, floor, nil
+	return jobs, rest, nil
 }
 
 // jobQuery is a listing under way: its conditions and their arguments.
@@ -67,30 +70,52 @@ type jobQuery struct {
 	with  string // what is looked up once, before the rest
 	where []string
 	args  []any
-	from  []jobSource // nil for all Jobs
+	order string // the ORDER BY clause of the list
+	from  []jobSource
 }
 
-// jobSource gives some of the Jobs, in the order of their numbers.
-type jobSource struct{ table, where, newest string }
+// jobSource gives some of the Jobs, in the order of the list.
+type jobSource struct{ table, where, order string }
 
-var allJobs = []jobSource{{table: "jobs", where: "number > 0", newest: "number DESC"}}
+// numberRange is the range of job numbers that a list is about. A bound of 0 does not exclude any job.
+type numberRange struct {
+	after, before int64 // exclusive
+	empty         bool  // no job can match
+}
+
+const (
+	oldestFirst = "number"
+	newestFirst = "number DESC"
+)
 
 // ofRunner has Jobs listed that a Runner has or had: those that are bound to it, and Runbook Jobs by their Parts. The number of a Part is below zero
 // and goes with that of its Job (numberColumn), so that both are read in order, off the index of a Runner's Jobs.
-func (q *jobQuery) ofRunner(id string, before int64) {
+func (q *jobQuery) ofRunner(id string, in numberRange) {
 	q.args = append(q.args, id)
 	n := len(q.args)
-	behind := ""
-	if before > 0 {
-		q.args = append(q.args, -before*partsOfNumber)
-		behind = fmt.Sprintf(" AND p.number > $%d", n+1)
+	bounds := ""
+	bound := func(condition string, number int64) {
+		q.args = append(q.args, number)
+		bounds += fmt.Sprintf(" AND p.number %s $%d", condition, len(q.args))
 	}
+	if in.before > 0 {
+		bound(">", -in.before*partsOfNumber)
+	}
+	if in.after > 0 {
+		bound("<=", -(in.after+1)*partsOfNumber)
+	}
+	place := "place" // the negative of the number
+	if q.order == oldestFirst {
+		place = "place DESC"
+	}
+	own := fmt.Sprintf("number > 0 AND runner_id = $%d AND runner_id <> ''", n)
+	ofParts := fmt.Sprintf(`(SELECT j.*, p.number AS place FROM jobs p JOIN jobs j ON j.id = p.parent_id
+		WHERE p.org = $1 AND p.runner_id = $%[1]d AND p.runner_id <> '' AND p.number < 0 AND p.parent_id <> ''%[2]s
+		AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.parent_id = p.parent_id AND other.parent_id <> ''
+			AND other.number > p.number AND other.runner_id = p.runner_id)) AS of_parts`, n, bounds)
 	q.from = []jobSource{
-		{table: "jobs", where: fmt.Sprintf("number > 0 AND runner_id = $%d AND runner_id <> ''", n), newest: "number DESC"},
-		{table: fmt.Sprintf(`(SELECT j.*, p.number AS place FROM jobs p JOIN jobs j ON j.id = p.parent_id
-			WHERE p.org = $1 AND p.runner_id = $%[1]d AND p.runner_id <> '' AND p.number < 0 AND p.parent_id <> ''%[2]s
-			AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.parent_id = p.parent_id AND other.parent_id <> '' AND other.number > p.number AND other.runner_id = p.runner_id)) AS of_parts`, n, behind),
-			where: "number > 0", newest: "place"},
+		{table: "jobs", where: own, order: q.order},
+		{table: ofParts, where: "number > 0", order: place},
 	}
 }
 
@@ -100,10 +125,14 @@ func (q *jobQuery) add(condition string, v any) {
 	q.where = append(q.where, fmt.Sprintf(condition, len(q.args)))
 }
 
-// jobQuery collects the conditions of a filter, but for the states. It is nil when nothing can match. floor is the number below
-// which a search did not look, 0 when it looked at all.
-func (tx *Tx) jobQuery(org string, f JobFilter) (q *jobQuery, floor int64, err error) {
-	q = &jobQuery{where: []string{"org = $1"}, args: []any{org}, from: allJobs}
+// jobQuery collects the conditions of a filter except the states. It is nil when no job can match. rest is where the
+// next page of a search continues, 0 when the search examines all jobs.
+func (tx *Tx) jobQuery(org string, f JobFilter) (q *jobQuery, rest int64, err error) {
+	q = &jobQuery{where: []string{"org = $1"}, args: []any{org}, order: newestFirst}
+	if f.OldestFirst {
+		q.order = oldestFirst
+	}
+	q.from = []jobSource{{table: "jobs", where: "number > 0", order: q.order}}
 	if f.Kind != "" {
 		q.add("kind = $%[1]d", string(f.Kind))
 	}
@@ -119,74 +148,81 @@ func (tx *Tx) jobQuery(org string, f JobFilter) (q *jobQuery, floor int64, err e
 	if f.Action != "" {
 		q.add("action = $%[1]d", string(f.Action))
 	}
-	before, err := tx.boundTimes(q, org, f)
-	if err != nil || before < 0 {
+	in, err := tx.boundTimes(q, org, f)
+	if err != nil || in.empty {
 		return nil, 0, err
 	}
 	if number, ok := numberIn(f.Search); ok {
 		q.add("number = $%[1]d", number)
 	} else if f.Search != "" {
-		if floor, err = tx.boundSearch(q, org, f.Search, before); err != nil {
+		if rest, err = tx.boundSearch(q, org, f.Search, in); err != nil {
 			return nil, 0, err
 		}
 	}
-	if before > 0 {
-		q.add("number < $%[1]d", before)
+	if in.before > 0 {
+		q.add("number < $%[1]d", in.before)
+	}
+	if in.after > 0 {
+		q.add("number > $%[1]d", in.after)
 	}
 	if f.RunnerID != "" {
-		q.ofRunner(f.RunnerID, before)
+		q.ofRunner(f.RunnerID, in)
 	}
-	return q, floor, nil
+	return q, rest, nil
 }
 
-// boundTimes adds the conditions of time. The order of a list is that of numbers, so times are turned into numbers, too. before is
-// the number below which all is, 0 for none, -1 when nothing is in that time.
-func (tx *Tx) boundTimes(q *jobQuery, org string, f JobFilter) (before int64, err error) {
-	before = f.BeforeNumber
+// boundTimes adds the conditions of time and returns the range of numbers that can match. Lists are in the order of
+// numbers, so times are turned into numbers as well.
+func (tx *Tx) boundTimes(q *jobQuery, org string, f JobFilter) (in numberRange, err error) {
+	in = numberRange{after: f.AfterNumber, before: f.BeforeNumber}
 	first := func(from time.Time) (int64, bool, error) {
 		return find(tx, value[int64], "SELECT number FROM jobs WHERE org = $1 AND number > 0 AND created_at >= $2 ORDER BY created_at, number LIMIT 1", org, micros(from))
 	}
 	if !f.Since.IsZero() {
 		q.add("created_at >= $%[1]d", micros(f.Since))
 		low, ok, err := first(f.Since.Add(-clockSlack))
-		if err != nil {
-			return 0, err
+		if err != nil || !ok {
+			return numberRange{empty: true}, err
 		}
-		if !ok {
-			return -1, nil
-		}
-		q.add("number >= $%[1]d", low)
+		in.after = max(in.after, low-1)
 	}
 	if !f.Until.IsZero() {
 		q.add("created_at < $%[1]d", micros(f.Until))
 		high, ok, err := first(f.Until.Add(clockSlack))
 		if err != nil {
-			return 0, err
+			return in, err
 		}
-		if ok && (before == 0 || high < before) {
-			before = high
+		if ok && (in.before == 0 || high < in.before) {
+			in.before = high
 		}
 	}
-	return before, nil
+	return in, nil
 }
 
-// boundSearch adds the condition of a search among the newest Jobs below a number. floor is the number below which it did not
-// look, 0 when it looked at all.
-func (tx *Tx) boundSearch(q *jobQuery, org, text string, before int64) (floor int64, err error) {
-	if before == 0 {
-		if before, _, err = find(tx, value[int64], "SELECT last_number + 1 FROM organizations WHERE id = $1", org); err != nil {
+// boundSearch adds the condition of a search that examines searchDepth jobs of a range, in the order of the list. rest
+// is where the next page continues, 0 when the search examines the whole range.
+func (tx *Tx) boundSearch(q *jobQuery, org, text string, in numberRange) (rest int64, err error) {
+	if in.before == 0 {
+		in.before, _, err = find(tx, value[int64], "SELECT last_number + 1 FROM organizations WHERE id = $1", org)
+		if err != nil {
 			return 0, err
 		}
 	}
-	if floor = before - searchDepth; floor <= 1 {
-		floor = 0
+	if in.before-in.after-1 > searchDepth {
+		if q.order == oldestFirst {
+			rest = in.after + searchDepth
+			in.before = rest + 1
+		} else {
+			rest = in.before - searchDepth
+			in.after = rest - 1
+		}
 	}
-	q.args = append(q.args, before, max(floor, 1), "%"+likeLiteral(lowerASCII(text))+"%")
+	q.args = append(q.args, in.before, in.after, "%"+likeLiteral(lowerASCII(text))+"%")
 	n := len(q.args)
-	q.with = fmt.Sprintf(`WITH found AS NOT MATERIALIZED (SELECT number FROM jobs WHERE org = $1 AND number < $%d AND number >= $%d
-		AND lower(module_path || ' ' || created_by) LIKE $%d ESCAPE '\') `, n-2, n-1, n)
+	q.with = fmt.Sprintf(`WITH found AS NOT MATERIALIZED (SELECT number FROM jobs
+		WHERE org = $1 AND number < $%d AND number > $%d AND lower(module_path || ' ' || created_by) LIKE $%d ESCAPE '\') `, n-2, n-1, n)
 	q.where = append(q.where, "number IN (SELECT number FROM found)")
-	return floor, nil
+	return rest, nil
 }
 
 // numberIn reads the number of a Job as people write it.
@@ -235,7 +271,8 @@ func statusBranches(statuses []work.Status) []statusBranch {
 	return branches
 }
 
-// text gives the statement. With several branches, or sources, each gives the newest numbers of its own, of which the newest are taken.
+// text returns the statement. With several branches, or sources, each returns the first numbers of its own, of which
+// the first are taken.
 func (q *jobQuery) text(branches []statusBranch, limit int) string {
 	q.args = append(q.args, limit)
 	most := fmt.Sprintf(" LIMIT $%d", len(q.args))
@@ -248,16 +285,19 @@ func (q *jobQuery) text(branches []statusBranch, limit int) string {
 		conditions = append(conditions[:i], condition)
 	}
 	if len(conditions) == 1 && len(q.from) == 1 {
-		return q.with + selectJob + " WHERE " + q.from[0].where + " AND " + conditions[0] + " ORDER BY number DESC" + most // which ends as soon as there are enough
+		// The statement ends as soon as there are enough.
+		where := q.from[0].where + " AND " + conditions[0]
+		return q.with + selectJob + " WHERE " + where + " ORDER BY " + q.order + most
 	}
 	var parts []string
 	for _, from := range q.from {
 		for _, condition := range conditions {
 			parts = append(parts, fmt.Sprintf("SELECT number FROM (SELECT number FROM %s WHERE %s AND %s ORDER BY %s%s) AS part_%d",
-				from.table, from.where, condition, from.newest, most, len(parts)))
+				from.table, from.where, condition, from.order, most, len(parts)))
 		}
 	}
-	return strings.Replace(q.with, "NOT MATERIALIZED", "MATERIALIZED", 1) + selectJob + " WHERE org = $1 AND number IN (" + strings.Join(parts, " UNION ALL ") + ") ORDER BY number DESC" + most
+	return strings.Replace(q.with, "NOT MATERIALIZED", "MATERIALIZED", 1) + selectJob +
+		" WHERE org = $1 AND number IN (" + strings.Join(parts, " UNION ALL ") + ") ORDER BY " + q.order + most
 }
 
 // LongestWaiting gives the Jobs of an Organization that wait, the oldest number first, at most limit (1 to 1000; 0 = 100).

@@ -33,6 +33,10 @@ func everyJobFilter(now time.Time) map[string]store.JobFilter {
 		"failed of a module":   {Statuses: []work.Status{work.Failed}, ModuleID: "m"},
 		"failed of a runner":   {Statuses: []work.Status{work.Failed, work.Queued}, RunnerID: "r", Action: work.Apply},
 		"a search of failed":   {Statuses: []work.Status{work.Failed}, Search: "vpc"},
+		"oldest":               {OldestFirst: true, AfterNumber: 500},
+		"oldest of a runner":   {OldestFirst: true, RunnerID: "r", AfterNumber: 5},
+		"oldest of a search":   {OldestFirst: true, Search: "net/v", Since: now.Add(-time.Hour)},
+		"oldest failed":        {OldestFirst: true, Statuses: over},
 		"everything of it all": {Statuses: over, ModuleID: "m", RunnerID: "r", Action: work.Apply, Since: now.Add(-time.Hour), Until: now.Add(time.Hour), Search: "v"},
 	}
 	return filters

@@ -17,7 +17,8 @@ func TestPageListsUseIndices(t *testing.T) {
 			now := time.Now()
 			err := s.View(t.Context(), func(tx *store.Tx) error {
 				for name, f := range map[string]store.AuditFilter{"all": {}, "actor": {Actor: "ann"}, "action": {Action: "job"}, "subject": {Subject: "s"},
-					"since": {Since: now}, "older": {BeforeID: 9000}, "everything": {Actor: "ann", Action: "job.submit", Since: now, BeforeID: 9}} {
+					"since": {Since: now}, "older": {BeforeID: 9000}, "oldest": {OldestFirst: true, AfterID: 9},
+					"everything": {Actor: "ann", Action: "job.submit", Since: now, BeforeID: 9}} {
 					plan, err := tx.ExplainAudit(org, f)
 					if err != nil || !findsIndex(plan) {
 						t.Errorf("audit, %s: %v\n%s", name, err, plan)

@@ -35,10 +35,11 @@ type choice struct {
 type auditView struct {
 	*visit
 	entries []control.AuditEntry
+	sorted  sorting
 	kinds   []choice
 	times   []choice
 	who     string
-	next    string // address of the page of older entries, "" on the last
+	next    string // address of the next page, "" on the last
 	export  string
 }
 
@@ -75,12 +76,16 @@ func (v *visit) auditFilter() (control.AuditFilter, error) {
 	if since := auditTimes[at].since; since > 0 {
 		f.Since = v.now.Add(-since)
 	}
-	if before := v.query("before"); before != "" {
-		id, err := strconv.ParseInt(before, 10, 64)
-		if err != nil || id <= 0 {
-			return f, unknown("before")
+	for name, bound := range map[string]*int64{"before": &f.BeforeID, "after": &f.AfterID} {
+		text := v.query(name)
+		if text == "" {
+			continue
 		}
-		f.BeforeID = id
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || id <= 0 {
+			return f, unknown(name)
+		}
+		*bound = id
 	}
 	return f, nil
 }
@@ -90,11 +95,13 @@ func loadAudit(v *visit) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	sorted := sortPages(v, "time")
+	f.OldestFirst = !sorted.descending
 	entries, err := v.Control.Audit(v.ctx, v.actor, f)
 	if err != nil {
 		return content{}, err
 	}
-	a := auditView{visit: v, entries: entries, who: f.Actor}
+	a := auditView{visit: v, entries: entries, sorted: sorted, who: f.Actor}
 	for _, k := range auditKinds {
 		a.kinds = append(a.kinds, choice{k.title, v.with("action", k.action), f.Action == k.action})
 	}
@@ -102,7 +109,11 @@ func loadAudit(v *visit) (content, error) {
 		a.times = append(a.times, choice{t.title, v.with("since", t.value), v.query("since") == t.value})
 	}
 	if len(entries) == auditAtOnce {
-		a.next = v.with("before", strconv.FormatInt(entries[len(entries)-1].ID, 10))
+		cursor := "before"
+		if f.OldestFirst {
+			cursor = "after"
+		}
+		a.next = v.with(cursor, strconv.FormatInt(entries[len(entries)-1].ID, 10))
 	}
 	export := url.URL{Path: "/audit/export", RawQuery: v.url.RawQuery}
 	a.export = export.String()
@@ -148,7 +159,8 @@ func (w *Web) exportAudit(rw http.ResponseWriter, r *http.Request) {
 		w.fail(rw, r, err)
 		return
 	}
-	f.Limit, f.BeforeID = auditExport, 0
+	f.Limit = auditExport
+	f.BeforeID, f.AfterID = 0, 0
 	lines := json.NewEncoder(rw)
 	for first := true; ; first = false {
 		entries, err := v.Control.Audit(v.ctx, v.actor, f)

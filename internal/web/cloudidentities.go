@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/url"
+	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -14,11 +15,18 @@ func cloudIdentitiesPage() page {
 		if err != nil {
 			return content{}, err
 		}
+		sorted := sortList(v, all,
+			column[usedIdentity]{"name", byText(func(i usedIdentity) string { return i.Name })},
+			column[usedIdentity]{"cloud", byText(func(i usedIdentity) string { return string(i.Provider) })},
+			column[usedIdentity]{"region", byText(func(i usedIdentity) string { return i.Region })},
+			column[usedIdentity]{"changed", byTime(func(i usedIdentity) time.Time { return i.UpdatedAt })},
+		)
 		rows := []part{}
 		for _, i := range all {
 			rows = append(rows, part{id: "identity-" + i.ID, body: identityRow(v, i)})
 		}
-		return content{title: "Cloud identities", body: identitiesBody(v, all), parts: []part{{id: "identities", body: identityRows(v, all), rows: rows}}}, nil
+		list := part{id: "identities", body: identityRows(v, all), rows: rows}
+		return content{title: "Cloud identities", body: identitiesBody(v, all, sorted), parts: []part{list}}, nil
 	}}
 }
 

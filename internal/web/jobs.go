@@ -22,6 +22,7 @@ func jobsPage() page {
 type jobsView struct {
 	*visit
 	list   jobList
+	sorted sorting
 	tabs   []tab
 	next   int64
 	search string
@@ -55,7 +56,7 @@ var jobActions = []option{{value: "plan", title: "plan"}, {value: "apply", title
 const theActions = 9
 
 func loadJobs(v *visit) (content, error) {
-	p := jobsView{visit: v, search: v.query("q"), wrong: map[string]string{}}
+	p := jobsView{visit: v, search: v.query("q"), sorted: sortPages(v, "created"), wrong: map[string]string{}}
 	f, err := p.filter()
 	if err != nil {
 		return content{}, err
@@ -71,7 +72,7 @@ func loadJobs(v *visit) (content, error) {
 		}
 	}
 	p.next = found.Next
-	p.list = jobList{visit: v, id: "jobs", label: "Jobs", jobs: found.Jobs, none: noJobs(p)}
+	p.list = jobList{visit: v, id: "jobs", label: "Jobs", jobs: found.Jobs, sorted: &p.sorted, none: noJobs(p)}
 	p.fillTabs(counts)
 	parts := []part{{id: "job-filters", body: filterTabs("job-filters", "State", p.tabs)}, p.list.part(), {id: "pager", body: jobsPager(p)}}
 	return content{title: "Jobs", body: jobsBody(p), parts: parts}, nil
@@ -80,9 +81,11 @@ func loadJobs(v *visit) (content, error) {
 // filter reads the address. What is wrong in it is noted, and nothing is listed.
 func (p *jobsView) filter() (control.JobFilter, error) {
 	f := control.JobFilter{Search: p.search, Limit: jobsShown, Action: work.Action(p.query("action"))}
-	f.BeforeNumber, _ = strconv.ParseInt(p.query("after"), 10, 64) // what is no number is the first page
-	if f.BeforeNumber < 0 {
-		f.BeforeNumber = 0
+	after, _ := strconv.ParseInt(p.query("after"), 10, 64) // an invalid number is the first page
+	if f.OldestFirst = !p.sorted.descending; f.OldestFirst {
+		f.AfterNumber = max(after, 0)
+	} else {
+		f.BeforeNumber = max(after, 0)
 	}
 	if f.Action != "" && !slices.ContainsFunc(jobActions, func(o option) bool { return o.value == string(f.Action) }) {
 		p.wrong["action"] = "there is no such action"
@@ -183,12 +186,12 @@ func (p jobsView) narrowed() bool {
 	return slices.ContainsFunc([]string{"q", "state", "module", "runbook", "runner", "action", "since", "until"}, func(name string) bool { return p.query(name) != "" })
 }
 
-// page gives the address of the list from below a number on, of its beginning for 0.
-func (p jobsView) page(before int64) string {
+// page returns the address of the list that continues after the job with a number, or of its first page for 0.
+func (p jobsView) page(after int64) string {
 	q := p.url.Query()
 	q.Del("after")
-	if before > 0 {
-		q.Set("after", number(before))
+	if after > 0 {
+		q.Set("after", number(after))
 	}
 	u := url.URL{Path: p.url.Path, RawQuery: q.Encode()}
 	return u.String()

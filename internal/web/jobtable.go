@@ -16,6 +16,7 @@ type jobList struct {
 	id      string // of the table's body; the ids of rows begin with it
 	label   string // what is in it, for who hears the page
 	jobs    []*work.Job
+	sorted  *sorting        // nil: the list cannot be sorted
 	without []string        // columns that say the same in every row: "module", "runner"
 	none    templ.Component // stands in the table when there is no Job
 }

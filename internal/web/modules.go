@@ -52,11 +52,13 @@ type treeView struct {
 	state  control.ModuleState
 	tabs   []tab
 	rows   []treeRow
+	sorted sorting
 	jobs   map[int64]*work.Job // that the rows show
 	empty  bool                // nothing is declared at all
 }
 
-// treeRow is one line of the tree: a Stack (level 0), a Namespace (1), a Module (2), or how many Modules are left out (3).
+// treeRow is one line of the tree: a stack (level 0), a namespace (1), a module (2), or the number of modules that are
+// left out (3). A list that is sorted by a column has modules only.
 type treeRow struct {
 	level            int
 	id, name, path   string
@@ -85,6 +87,31 @@ func loadModules(v *visit) (content, error) {
 	}
 	t.empty = len(stacks) == 0
 	found := t.narrow(modules)
+	if t.sorted = sortList(v, found, moduleColumns()...); t.sorted.changed() {
+		t.list(found)
+	} else {
+		t.tree(stacks, namespaces, found, len(modules))
+	}
+	if t.jobs, err = v.tellingJobs(t.nodes()); err != nil {
+		return content{}, err
+	}
+	return content{title: "Modules", body: modulesBody(t), parts: t.parts()}, nil
+}
+
+// list shows the modules without stacks and namespaces.
+func (t *treeView) list(found []control.ModuleNode) {
+	for _, m := range first(found, mostModules) {
+		t.rows = append(t.rows, treeRow{level: 2, id: "module-" + m.ID, node: m})
+	}
+	if left := len(found) - mostModules; left > 0 {
+		t.rows = append(t.rows, treeRow{level: 3, id: "more", left: left})
+	}
+}
+
+// tree shows the modules in their namespaces and stacks.
+func (t *treeView) tree(
+	stacks []catalog.Stack, namespaces []catalog.Namespace, found []control.ModuleNode, modules int,
+) {
 	counts := map[string]stateCounts{}
 	for _, m := range found {
 		for _, path := range []string{m.Stack, m.Stack + "/" + m.Namespace} {
@@ -96,20 +123,17 @@ func loadModules(v *visit) (content, error) {
 	}
 	for _, s := range stacks {
 		row := treeRow{level: 0, id: "stack-" + s.ID, name: s.Name, path: s.Name, counts: counts[s.Name], describedAs: s.Description,
-			link: v.link("/stacks/{stack}", s.Name), linkTitle: "Graph", stack: s.Name}
-		t.branch(&row, len(modules))
+			link: t.link("/stacks/{stack}", s.Name), linkTitle: "Graph", stack: s.Name}
+		t.branch(&row, modules)
 	}
 	slices.SortFunc(namespaces, func(a, b catalog.Namespace) int { return strings.Compare(a.Path(), b.Path()) })
 	for _, n := range namespaces {
 		row := treeRow{level: 1, id: "namespace-" + n.ID, name: n.Name, path: n.Path(), counts: counts[n.Path()], describedAs: n.Description,
-			link: v.link("/stacks/{stack}/{namespace}", n.Stack, n.Name), linkTitle: "Defaults", stack: n.Stack, namespace: n.Name}
-		t.branch(&row, len(modules))
+			link: t.link("/stacks/{stack}/{namespace}", n.Stack, n.Name), linkTitle: "Defaults",
+			stack: n.Stack, namespace: n.Name}
+		t.branch(&row, modules)
 	}
 	t.fill(found)
-	if t.jobs, err = v.tellingJobs(t.nodes()); err != nil {
-		return content{}, err
-	}
-	return content{title: "Modules", body: modulesBody(t), parts: t.parts()}, nil
 }
 
 // narrow keeps what the search and the filter ask for, and counts for the filters what the search leaves.
@@ -213,6 +237,15 @@ func (t treeView) parts() []part {
 		{id: "module-filters", body: filterTabs("module-filters", "State", t.tabs)},
 		{id: "tree", body: treeRows(t), rows: rows},
 	}
+}
+
+// moduleName returns the name of a module as the list shows it: with its path where its namespace does not stand above
+// it.
+func (t treeView) moduleName(m control.ModuleNode) string {
+	if t.sorted.changed() {
+		return m.Path()
+	}
+	return m.Name
 }
 
 // toggle gives the address at which a branch is shut, or open when it is shut.

@@ -77,7 +77,7 @@ func nodesBody(p nodesView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = keeps(map[string]string{"cover": p.query("cover"), "sort": p.query("sort")}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = keeps(p.queries("cover", "sort")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

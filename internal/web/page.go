@@ -83,6 +83,15 @@ func (v *visit) with(name, value string) string {
 	return u.String()
 }
 
+// queries returns the values of parameters of the address.
+func (v *visit) queries(names ...string) map[string]string {
+	values := map[string]string{}
+	for _, name := range names {
+		values[name] = v.query(name)
+	}
+	return values
+}
+
 func (v *visit) can(p catalog.Permission) bool { return v.actor.Can(p) }
 
 func (w *Web) visitOf(r *http.Request) *visit {

@@ -1,10 +1,15 @@
 package web
 
 import (
+	"time"
+
 	"legwork/internal/catalog"
 	"legwork/internal/control"
 	"legwork/internal/fault"
+	"legwork/internal/release"
 )
+
+func compareVersions(a, b control.Release) int { return release.Compare(a.Version, b.Version) }
 
 // releaseMoods are the states of releases.
 var releaseMoods = map[string]mood{
@@ -22,11 +27,18 @@ func releasesPage() page {
 		if err != nil {
 			return content{}, err
 		}
+		sorted := sortList(v, all,
+			column[control.Release]{reversed + "version", compareVersions},
+			column[control.Release]{"state", byText(func(r control.Release) string { return r.State })},
+			column[control.Release]{"channel", byText(func(r control.Release) string { return string(r.Channel) })},
+			column[control.Release]{"published", byTime(func(r control.Release) time.Time { return r.PublishedAt })},
+			column[control.Release]{"by", byText(func(r control.Release) string { return r.PublishedBy })},
+		)
 		rows := []part{}
 		for _, r := range first(all, mostReleases) {
 			rows = append(rows, part{id: releaseID(r), body: releaseRow(v, r)})
 		}
-		return content{title: "Releases", crumbs: []crumb{{"Runners", "/runners"}}, body: releasesBody(v, all),
+		return content{title: "Releases", crumbs: []crumb{{"Runners", "/runners"}}, body: releasesBody(v, all, sorted),
 			parts: []part{{id: "releases", body: releaseRows(v, all), rows: rows}}}, nil
 	}}
 }

@@ -46,7 +46,7 @@ func runbooksBody(p runbooksView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = keeps(map[string]string{"sort": p.query("sort")}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = keeps(p.queries("sort")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"cmp"
 	"strconv"
+	"time"
 
 	"legwork/internal/access"
 	"legwork/internal/catalog"
@@ -15,12 +17,26 @@ func runnerTokensPage() page {
 		if err != nil {
 			return content{}, err
 		}
+		sorted := sortList(v, tokens, tokenColumns()...)
 		all := part{id: "tokens", body: tokenRows(v, tokens), rows: []part{}}
 		for _, t := range first(tokens, mostTokens) {
 			all.rows = append(all.rows, part{id: "token-" + t.ID, body: tokenRow(v, t)})
 		}
-		return content{title: "Registration tokens", crumbs: []crumb{{"Runners", "/runners"}}, body: tokensBody(v, tokens), parts: []part{all}}, nil
+		return content{title: "Registration tokens", crumbs: []crumb{{"Runners", "/runners"}},
+			body: tokensBody(v, tokens, sorted), parts: []part{all}}, nil
 	}}
+}
+
+// tokenColumns are the columns that registration tokens can be sorted by.
+func tokenColumns() []column[access.RegistrationToken] {
+	type token = access.RegistrationToken
+	return []column[token]{
+		{"created", byTime(func(t token) time.Time { return t.CreatedAt })},
+		{"name", byText(func(t token) string { return t.Name })},
+		{"uses", func(a, b token) int { return cmp.Compare(a.UsesLeft, b.UsesLeft) }},
+		{"expires", byTime(func(t token) time.Time { return t.ExpiresAt })},
+		{"used", byTime(func(t token) time.Time { return t.LastUsedAt })},
+	}
 }
 
 const mostTokens = 200 // shown

@@ -2,6 +2,7 @@ package web
 
 import (
 	"strings"
+	"time"
 
 	"legwork/internal/catalog"
 	"legwork/internal/control"
@@ -13,11 +14,19 @@ func secretsPage() page {
 		if err != nil {
 			return content{}, err
 		}
+		sorted := sortList(v, secrets,
+			column[catalog.Secret]{"scope", byText(func(s catalog.Secret) string { return s.Scope })},
+			column[catalog.Secret]{"name", byText(func(s catalog.Secret) string { return s.Name })},
+			column[catalog.Secret]{"kind", byText(func(s catalog.Secret) string { return string(s.Kind) })},
+			column[catalog.Secret]{"changed", byTime(func(s catalog.Secret) time.Time { return s.ChangedAt })},
+			column[catalog.Secret]{"by", byText(func(s catalog.Secret) string { return s.ChangedBy })},
+		)
 		rows := []part{}
 		for _, s := range secrets {
 			rows = append(rows, part{id: "secret-" + s.ID, body: secretRow(v, s)})
 		}
-		return content{title: "Secrets", body: secretsBody(v, secrets), parts: []part{{id: "secrets", body: secretRows(v, secrets), rows: rows}}}, nil
+		list := part{id: "secrets", body: secretRows(v, secrets), rows: rows}
+		return content{title: "Secrets", body: secretsBody(v, secrets, sorted), parts: []part{list}}, nil
 	}}
 }
 

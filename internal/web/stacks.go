@@ -20,6 +20,8 @@ type stackView struct {
 	chosen  string // Namespace that the picture is of, "" for all
 	crowded bool   // the Stack has too many Modules for one picture
 	shown   []control.ModuleNode
+	listed  []control.ModuleNode // those that are shown, in the order of the list
+	sorted  sorting
 	tabs    []tab
 	picture graphView
 	jobs    map[int64]*work.Job
@@ -41,6 +43,8 @@ func loadStack(v *visit) (content, error) {
 	}
 	near := s.choose()
 	s.picture = drawGraph(s.shown, s.Takes, near)
+	s.listed = slices.Clone(s.shown)
+	s.sorted = sortList(v, s.listed, moduleColumns()...)
 	s.countTabs()
 	if s.jobs, err = v.tellingJobs(s.shown); err != nil {
 		return content{}, err
@@ -92,7 +96,7 @@ func (s stackView) parts() []part {
 	for _, b := range s.picture.boxes {
 		boxes = append(boxes, part{id: "box-" + b.ID, body: graphBoxView(b)})
 	}
-	for _, m := range s.shown {
+	for _, m := range s.listed {
 		rows = append(rows, part{id: "module-" + m.ID, body: stackLine(s, m)})
 	}
 	return []part{
@@ -123,6 +127,7 @@ type namespaceView struct {
 	modules []control.ModuleNode // of this page
 	counts  stateCounts          // of all
 	jobs    map[int64]*work.Job
+	sorted  sorting
 	next    string // address of the next page, "" at the end
 }
 
@@ -139,11 +144,8 @@ func loadNamespace(v *visit) (content, error) {
 		return content{}, err
 	}
 	p.counts = countsOf(all)
-	after := v.query("after")
-	from, found := slices.BinarySearchFunc(all, after, func(m control.ModuleNode, name string) int { return strings.Compare(m.Name, name) })
-	if found {
-		from++
-	}
+	p.sorted = sortList(v, all, moduleColumns()...)
+	from := p.pageStart(all)
 	p.modules = first(all[from:], modulesPerPage)
 	if len(all)-from > modulesPerPage {
 		p.next = v.with("after", p.modules[len(p.modules)-1].Name)
@@ -153,11 +155,27 @@ func loadNamespace(v *visit) (content, error) {
 	}
 	rows := []part{}
 	for _, m := range p.modules {
-		rows = append(rows, part{id: "module-" + m.ID, body: moduleLine(v, "module-"+m.ID, m, p.jobs[tellingJob(m)])})
+		id := "module-" + m.ID
+		rows = append(rows, part{id: id, body: moduleLine(v, id, m.Name, m, p.jobs[tellingJob(m)])})
 	}
 	return content{title: n.Name, crumbs: []crumb{{"Modules", "/modules"}, {n.Stack, v.link("/stacks/{stack}", n.Stack)}}, body: namespaceBody(p), parts: []part{
 		{id: "namespace-sums", body: namespaceSums(p)},
 		{id: "namespace-modules", body: namespaceLines(p), rows: rows},
 		{id: "defaults", body: defaultsPanel(p)},
 	}}, nil
+}
+
+// pageStart returns where the page begins in the sorted list of all modules. Sorted by name, the page stays where it is
+// when the module before it is deleted.
+func (p namespaceView) pageStart(all []control.ModuleNode) int {
+	after := p.query("after")
+	if p.sorted.changed() {
+		return slices.IndexFunc(all, func(m control.ModuleNode) bool { return m.Name == after }) + 1
+	}
+	byName := func(m control.ModuleNode, name string) int { return strings.Compare(m.Name, name) }
+	from, found := slices.BinarySearchFunc(all, after, byName)
+	if found {
+		from++
+	}
+	return from
 }

@@ -81,6 +81,7 @@ func events(t *testing.T, w *world) {
 		now := time.Now()
 		sameText(t, "all", audit(store.AuditFilter{}), []string{bobs, anns})
 		sameText(t, "one page", audit(store.AuditFilter{Limit: 1}), []string{bobs})
+		sameText(t, "oldest first", audit(store.AuditFilter{OldestFirst: true}), []string{anns, bobs})
 		sameText(t, "by name", audit(store.AuditFilter{Actor: "ann"}), []string{anns})
 		sameText(t, "by id", audit(store.AuditFilter{Actor: "bob-id"}), []string{bobs})
 		sameText(t, "by kind of action", audit(store.AuditFilter{Action: "job"}), []string{anns})

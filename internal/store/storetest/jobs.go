@@ -129,6 +129,7 @@ func jobs(t *testing.T, w *world) {
 		c := w.claim(j, "i1")
 		c.Status, c.LeaseUntil, c.Binding.RunnerID = work.Succeeded, time.Time{}, "r2"
 		w.update(func(tx *store.Tx) error { return tx.SaveJob(c) })
+		alive := []work.Status{work.Queued, work.Running}
 		w.view(func(tx *store.Tx) error {
 			for _, list := range []struct {
 				filter store.JobFilter
@@ -161,6 +162,12 @@ func jobs(t *testing.T, w *world) {
 				{store.JobFilter{Until: j.CreatedAt}, ""},
 				{store.JobFilter{Since: j.CreatedAt, Until: second.CreatedAt}, "1"},
 				{store.JobFilter{ModuleID: w.b.vpc.ID}, ""},
+				{store.JobFilter{OldestFirst: true}, "1 2 3 4 5"},
+				{store.JobFilter{OldestFirst: true, AfterNumber: 2, Limit: 2}, "3 4"},
+				{store.JobFilter{OldestFirst: true, RunnerID: "r2", AfterNumber: 1}, ""},
+				{store.JobFilter{OldestFirst: true, Search: "vpc", AfterNumber: 1, Limit: 2}, "3 4"},
+				{store.JobFilter{OldestFirst: true, Statuses: alive, Limit: 3}, "2 3 4"},
+				{store.JobFilter{OldestFirst: true, Since: j.CreatedAt.Add(-time.Second), Limit: 1}, "1"},
 			} {
 				got, err := tx.Jobs(org, list.filter)
 				if err != nil {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,7 +186,12 @@ func runsOfRunner(t *testing.T, w *world) {
 				for _, j := range jobs {
 					got += fmt.Sprint(j.Number, " ")
 				}
-				if f.BeforeNumber = next; err != nil || next == 0 {
+				if f.OldestFirst {
+					f.AfterNumber = next
+				} else {
+					f.BeforeNumber = next
+				}
+				if err != nil || next == 0 {
 					return err
 				}
 			}
@@ -194,6 +200,10 @@ func runsOfRunner(t *testing.T, w *world) {
 	}
 	same(t, "of a Runner", all(org, store.JobFilter{RunnerID: "mixed"}), want)
 	same(t, "in pages", all(org, store.JobFilter{RunnerID: "mixed", Limit: 2}), want)
+	oldest := strings.Fields(want)
+	slices.Reverse(oldest)
+	backwards := store.JobFilter{RunnerID: "mixed", OldestFirst: true, Limit: 2}
+	sameText(t, "oldest first", strings.Fields(all(org, backwards)), oldest)
 	same(t, "by status", all(org, store.JobFilter{RunnerID: "mixed", Limit: 2, Statuses: []work.Status{work.Queued, work.Succeeded}}), want)
 	same(t, "of other kinds", len(strings.Fields(all(org, store.JobFilter{RunnerID: "mixed", Kind: work.RunbookJob, Limit: 2}))), 6)
 	same(t, "found", len(strings.Fields(all(org, store.JobFilter{RunnerID: "mixed", Search: "deploy"}))), 6)
