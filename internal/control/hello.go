@@ -471,7 +471,7 @@ func (c *Control) afterHello(ctx context.Context, s *session, g greeting) {
 	}
 	c.carryOut(g.moves...)
 	if len(g.bound) > 0 {
-		c.checkSession(ctx, s)
+		c.checkSession(ctx, s, time.Now())
 	}
 	if g.drain {
 		s.known.Tell(true)

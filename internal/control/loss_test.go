@@ -494,3 +494,69 @@ func TestDueEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentInstanceIsNotTakenForBack lets an instance name its job and then say nothing. What it said before its job was
+// given up is no sign of life.
+func TestSilentInstanceIsNotTakenForBack(t *testing.T) {
+	s := newWorld(t).serve(Limits{Heartbeat: work.HeartbeatPeriod})
+	r := s.runner(s.owner(), catalog.RunnerSpec{})
+	s.declare(s.owner(), changingText)
+	a := s.fake(r, "a").online(s)
+	j, step := changing(s, a)
+	a.send(&wire.Heartbeat{Working: []wire.Ref{step.Ref}})
+	eventually(t, "the heartbeat is read", func() bool { return s.c.sessions.named(r.ID, "a").worksOn(step.Ref) })
+	s.must(s.c.endDue(context.Background(), later()))
+	until := s.until(j.ID, work.Interrupted).RecoverUntil
+	s.c.keepPresence(context.Background(), later())
+	if got := s.job(j.ID); got.Status != work.Interrupted || !got.RecoverUntil.Equal(until) {
+		t.Fatalf("job of a silent instance: got %s until %s, want interrupted until %s", got.Status, got.RecoverUntil, until)
+	}
+	s.c.upSince.Store(-int64(time.Hour)) // as a server that has listened for long
+	s.c.keepPresence(context.Background(), later())
+	if code := a.closed(); code != wire.CloseSilent {
+		t.Errorf("end of a session of which nothing was heard for the lease: got %v, want %v", code, wire.CloseSilent)
+	}
+}
+
+// TestJobThatMayHaveRunIsNotSuperseded submits jobs while the first one is queued again. Its runner was lost in a
+// mutating step.
+func TestJobThatMayHaveRunIsNotSuperseded(t *testing.T) {
+	s, _, first, j, step := held(t)
+	s.must(s.c.endDue(context.Background(), later()))
+	s.must(s.c.endDue(context.Background(), recovered()))
+	s.until(j.ID, work.Queued)
+	second, third := s.submit("prod/net/change", work.Run), s.submit("prod/net/change", work.Run)
+	if got := s.job(j.ID); got.Status != work.Queued {
+		t.Fatalf("lost job after a newer one was submitted: got %s, want queued", got.Status)
+	}
+	if got := s.job(second.ID); got.Status != work.Superseded {
+		t.Errorf("job that was never begun: got %s, want superseded by #%d", got.Status, third.Number)
+	}
+	first.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	first.online(s)
+	first.finish(step.Ref, 1, 0, work.StepResult{})
+	if done := s.until(j.ID, work.Succeeded); done.Attempt != 1 {
+		t.Errorf("lost job whose instance returned: got attempt %d, want 1", done.Attempt)
+	}
+}
+
+// TestStepOfALostAttemptIsUnknown cancels a job whose runner was lost in a mutating step, before and after it is
+// queued again.
+func TestStepOfALostAttemptIsUnknown(t *testing.T) {
+	for _, status := range []work.Status{work.Interrupted, work.Queued} {
+		s, _, _, j, _ := held(t)
+		s.must(s.c.endDue(context.Background(), later()))
+		if status == work.Queued {
+			s.must(s.c.endDue(context.Background(), recovered()))
+		}
+		s.until(j.ID, status)
+		if _, err := s.c.CancelJob(context.Background(), s.owner(), j.ID, work.Kill, ""); err != nil {
+			t.Fatal(err)
+		}
+		got := s.until(j.ID, work.Canceled).Steps[1]
+		if got.Status != work.StepUnknown || (!got.StartedAt.IsZero() && got.FinishedAt.IsZero()) {
+			t.Errorf("canceled while %s: got step %s from %s to %s, want unknown with an end",
+				status, got.Status, got.StartedAt, got.FinishedAt)
+		}
+	}
+}

@@ -64,11 +64,15 @@ func (c *Control) keepPresence(ctx context.Context, now time.Time) {
 	var ids []string
 	all := c.sessions.all()
 	for _, s := range all {
-		if now.Sub(s.lastHeard()) < 2*c.limits.Heartbeat {
+		if s.speaks(now) {
 			ids = append(ids, s.id)
 		}
+		if s.silentFor(now) >= c.limits.Lease && c.heardAll(reading{up: time.Since(c.born)}) {
+			s.fail(wire.CloseSilent, wire.CloseSilent.Sentence())
+			continue
+		}
 		if s.busy() {
-			c.checkSession(ctx, s)
+			c.checkSession(ctx, s, now)
 		}
 		c.markSilent(s, now)
 	}
@@ -91,9 +95,25 @@ func (s *session) busy() bool {
 	return n > 0 || s.known.State().Active > 0
 }
 
+// speaks reports whether the instance was heard of recently. The lease is longer, so the jobs of an instance that speaks
+// are not lost.
+func (s *session) speaks(now time.Time) bool { return now.Sub(s.lastHeard()) < 2*s.c.limits.Heartbeat }
+
+// silentFor returns for how long nothing was heard of the instance. It is 0 while messages wait here to be stored: then
+// this server is the slow end.
+func (s *session) silentFor(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full || s.waiting > 0 {
+		return 0
+	}
+	return now.Sub(s.lastHeard())
+}
+
 // checkSession compares a Session with the Jobs that are bound to its Instance in the store: the places they take, what keeps
 // them from going on, Steps whose message may have got lost, and Jobs that were given up while their Instance still worked on them.
-func (c *Control) checkSession(ctx context.Context, s *session) {
+// A job that was given up resumes only when its instance was heard of recently.
+func (c *Control) checkSession(ctx context.Context, s *session, now time.Time) {
 	began := c.order.Load()
 	var bound []*work.Job
 	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
@@ -111,7 +131,7 @@ func (c *Control) checkSession(ctx context.Context, s *session) {
 		if !s.holds(j) {
 			continue
 		}
-		if j.Status == work.Interrupted && s.worksOn(refOf(j)) {
+		if j.Status == work.Interrupted && s.worksOn(refOf(j)) && s.speaks(now) {
 			c.applyLate(ctx, s.org, j.ID, work.Resumed{Attempt: j.Attempt})
 			continue
 		}

@@ -385,7 +385,7 @@ func (s *server) lost(r catalog.Runner, name string) (id string) {
 
 // TestPresenceIsWrittenOnceInAPeriod: what was heard of an Instance is not written when it is heard, and no longer than it is heard.
 func TestPresenceIsWrittenOnceInAPeriod(t *testing.T) {
-	watched(t, Limits{}, func(s *server) {
+	watched(t, Limits{Lease: time.Hour}, func(s *server) {
 		r := s.runner(s.owner(), catalog.RunnerSpec{})
 		sess := newSession(s.c, nil)
 		sess.id, sess.org, sess.runnerID, sess.instance, sess.instanceID = "session of a", s.org, r.ID, "a", s.lost(r, "a")

@@ -113,7 +113,7 @@ func (t *turn) moduleOver(round int, j *work.Job) error {
 
 // replacement gives the Job that stands in the place of one that was replaced, nil when it is not there.
 func (t *turn) replacement(j *work.Job) (*work.Job, error) {
-	other, err := t.tx.QueuedOf(j.OrganizationID, j.ModuleID, j.Action)
+	other, err := t.tx.ReplaceableOf(j.OrganizationID, j.ModuleID, j.Action)
 	if err != nil || other != nil {
 		return other, err
 	}

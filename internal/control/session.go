@@ -199,7 +199,7 @@ func (s *session) heartbeat(m *wire.Heartbeat) {
 		s.c.noteUnavailable(s)
 	}
 	if changed {
-		s.c.background(func(ctx context.Context) { s.c.checkSession(ctx, s) })
+		s.c.background(func(ctx context.Context) { s.c.checkSession(ctx, s, time.Now()) })
 	}
 }
 

@@ -353,7 +353,7 @@ func (c *Control) isComing(tx *store.Tx, org, path string) (bool, error) {
 
 // enqueue stores a new Job and ends the one that it replaces, whose priority it keeps when that is higher. The new Job's comes first.
 func (c *Control) enqueue(tx *store.Tx, sub submission) ([]moved, error) {
-	old, err := tx.QueuedOf(sub.job.OrganizationID, sub.job.ModuleID, sub.job.Action)
+	old, err := tx.ReplaceableOf(sub.job.OrganizationID, sub.job.ModuleID, sub.job.Action)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"legwork/internal/work"
@@ -36,6 +37,19 @@ func (tx *Tx) QueuedOf(org, moduleID string, a work.Action) (*work.Job, error) {
 	}
 	j, _, err := find(tx, scanJob, selectQueuedOf, moduleID, string(a), org)
 	return j, err
+}
+
+// ReplaceableOf returns the oldest queued job of a module with the same action that a newer one may supersede, or nil. It
+// locks as ModuleBusy does.
+func (tx *Tx) ReplaceableOf(org, moduleID string, a work.Action) (*work.Job, error) {
+	if err := tx.lock("module " + moduleID); err != nil {
+		return nil, err
+	}
+	queued, err := list(tx, scanJob, selectQueuedOf, moduleID, string(a), org)
+	if i := slices.IndexFunc(queued, (*work.Job).Replaceable); i >= 0 {
+		return queued[i], err
+	}
+	return nil, err
 }
 
 // DueJobs gives bound Jobs whose lease, recovery window or approval window is over, the longest over first, of all Organizations. limit is at

@@ -12,10 +12,11 @@ const holdsPlace = "phase = 1 AND runner_id <> '' AND status IN ('claimed', 'run
 // What is asked of Jobs under way. ofOrg hides the Organization from SQLite's choice of an index: having no statistics, it would take one
 // over all the Jobs that the Organization ever had.
 const (
-	ofOrg                = "org || '' = "
-	selectBoundJobs      = selectJob + " WHERE phase = 1 AND instance_id = $1 AND " + ofOrg + "$2 ORDER BY number"
-	selectModuleBusy     = selectJob + " WHERE phase = 1 AND lane = $1 AND " + ofOrg + "$2"
-	selectQueuedOf       = selectJob + " WHERE phase = 0 AND module_id = $1 AND action = $2 AND " + ofOrg + "$3 ORDER BY queued_at, number LIMIT 1"
+	ofOrg            = "org || '' = "
+	selectBoundJobs  = selectJob + " WHERE phase = 1 AND instance_id = $1 AND " + ofOrg + "$2 ORDER BY number"
+	selectModuleBusy = selectJob + " WHERE phase = 1 AND lane = $1 AND " + ofOrg + "$2"
+	selectQueuedOf   = selectJob + " WHERE phase = 0 AND module_id = $1 AND action = $2 AND " + ofOrg +
+		"$3 ORDER BY queued_at, number LIMIT 100"
 	selectPlacesTaken    = "SELECT count(*) FROM jobs WHERE instance_id = $1 AND " + ofOrg + "$2 AND " + holdsPlace
 	selectPlacesOfRunner = "SELECT runner_id, instance_id, count(*) FROM jobs WHERE runner_id = $1 AND " + ofOrg + "$2 AND " + holdsPlace +
 		" GROUP BY runner_id, instance_id"

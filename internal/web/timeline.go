@@ -37,6 +37,7 @@ var stepMoods = map[work.StepStatus]mood{
 	work.StepFailed:    {"Failed", "cross", "bad"},
 	work.StepCanceled:  {"Canceled", "slash", "calm"},
 	work.StepSkipped:   {"Skipped", "minus", "calm"},
+	work.StepUnknown:   {"Unknown", "warn", "warn"},
 }
 
 func timelineOf(j *work.Job, now time.Time) timeline {

@@ -45,6 +45,35 @@ func (j *Job) stepUnderWay() string {
 	return "step " + string(j.Steps[i].Kind)
 }
 
+// lostStep returns the kind of the mutating step in which the present attempt was lost, "" when it was not lost in one.
+func (j *Job) lostStep() StepKind {
+	if n := len(j.Losses); n > 0 && j.Losses[n-1].Changing && j.Losses[n-1].Attempt == j.Attempt {
+		return j.Losses[n-1].Step
+	}
+	return ""
+}
+
+// Replaceable reports whether a newer job may supersede this one: it is queued, and its lost attempt, if there was one,
+// changed nothing.
+func (j *Job) Replaceable() bool { return j.Status == Queued && j.lostStep() == "" }
+
+// endSteps sets the final status of the steps that are not over: skipped, or unknown where an instance was lost in it.
+func (m *move) endSteps() {
+	j := m.job
+	for i := range j.Steps {
+		s := &j.Steps[i]
+		switch {
+		case s.Status.Done():
+		case s.Status == StepRunning && !s.Kind.Own() && !j.IsRun():
+			s.Status, s.FinishedAt = StepUnknown, m.now
+		case !j.IsPart() && s.Kind == j.lostStep():
+			s.Status = StepUnknown
+		default:
+			s.Status = StepSkipped
+		}
+	}
+}
+
 func (j *Job) boundTo() string {
 	if j.Binding == nil {
 		return "its instance"

@@ -176,11 +176,7 @@ func (m *move) finish() {
 	j.Resumable = nil
 	j.LeaseUntil, j.RecoverUntil, j.ApproveUntil = time.Time{}, time.Time{}, time.Time{}
 	j.endInterruption()
-	for i := range j.Steps {
-		if !j.Steps[i].Status.Done() {
-			j.Steps[i].Status = StepSkipped
-		}
-	}
+	m.endSteps()
 	if j.Binding != nil {
 		m.emit(Release{Attempt: j.Attempt, Binding: *j.Binding})
 	}
@@ -229,6 +225,10 @@ func (m *move) sendStep(i int) {
 }
 
 func replaced(m *move) {
+	if !m.job.Replaceable() {
+		m.err = fault.New(fault.Conflict, "job_state", "job #%d was begun: its result may still come", m.job.Number)
+		return
+	}
 	m.job.Status = Superseded
 	m.job.Failure = &Failure{Code: "superseded", Message: fmt.Sprintf("superseded by the newer job #%d", m.event.(Replaced).ByNumber)}
 }

@@ -132,11 +132,12 @@ const (
 	StepFailed    StepStatus = "failed"
 	StepCanceled  StepStatus = "canceled"
 	StepSkipped   StepStatus = "skipped"
+	StepUnknown   StepStatus = "unknown" // its instance was lost: it may have run to its end
 )
 
 // Done tells whether a Step in this state is over.
 func (s StepStatus) Done() bool {
-	return s == StepSucceeded || s == StepFailed || s == StepCanceled || s == StepSkipped
+	return s == StepSucceeded || s == StepFailed || s == StepCanceled || s == StepSkipped || s == StepUnknown
 }
 
 // Step is one part of a Job, executed by the bound Instance. The Steps of a Job are reset when a new
