@@ -46,7 +46,13 @@ script: {run: 'echo started; until [ -e GATE ]; do sleep 0.1; done; echo ended'}
 kind: Module
 stack: prod
 namespace: net
-name: quick
+name: first
+script: {run: 'echo worked'}
+---
+kind: Module
+stack: prod
+namespace: net
+name: second
 script: {run: 'echo worked'}
 `
 
@@ -65,14 +71,14 @@ func TestSeveralServers(t *testing.T) {
 	c.one.Says(id, "started")
 	next := harness.BinaryOf(t, "1.2.0")
 	var during []string
-	for _, s := range []*harness.Server{c.one, c.two} { // a rolling upgrade
+	for i, s := range []*harness.Server{c.one, c.two} { // a rolling upgrade
 		s.SetBinary(next)
 		s.Signal(syscall.SIGTERM)
 		if got := s.Wait(); got != 0 {
 			t.Fatalf("got exit status %d of a server that was stopped, want 0", got)
 		}
 		c.eventually("the other server answers", c.ready)
-		during = append(during, c.submit("prod/net/quick"))
+		during = append(during, c.submit([]string{"prod/net/first", "prod/net/second"}[i]))
 		s.Start()
 		if want := "version=v1.2.0"; !strings.Contains(s.Output(), want) {
 			t.Errorf("log of a server after its upgrade: got no %s", want)

@@ -26,7 +26,7 @@ import os, socket, struct, sys
 os.chdir("/")
 s = socket.socket(socket.AF_UNIX); s.settimeout(5)
 s.connect(sys.argv[1] + "/keeper.sock")
-hello = bytes.fromhex("a20265") + b"hello" + bytes.fromhex("03a4636d696e01636d61780267") + b"version" + b"\x61x" + b"\x63pid\x01"
+hello = bytes.fromhex("a20265") + b"hello" + bytes.fromhex("03a4636d696e01636d61781767") + b"version" + b"\x61x" + b"\x63pid\x01"
 s.sendall(struct.pack(">I", len(hello)) + hello)
 answer = s.recv(65536)
 sys.exit(0 if b"keeper_key" not in answer and answer else 1)

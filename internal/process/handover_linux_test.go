@@ -118,7 +118,12 @@ func TestHandOverThatBreaksOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readHandedOver(fmt.Sprint(read.Fd())); err == nil {
+		owned, err := unix.Dup(int(read.Fd())) // readHandedOver closes it
+		_ = read.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readHandedOver(fmt.Sprint(owned)); err == nil {
 			t.Errorf("%s: got %q, want an error", name, got)
 		}
 	}

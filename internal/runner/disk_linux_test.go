@@ -25,18 +25,7 @@ func TestFullDiskIsSaid(t *testing.T) {
 	cfg := testConfig(t, s)
 	var log syncBuffer
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-	disk := filepath.Join(cfg.WorkingDirectory, "jobs")
-	if err := os.MkdirAll(disk, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=1m,mode=700"); err != nil {
-		t.Skip("cannot mount a small disk:", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	disk := smallDisk(t, cfg, "1m")
 	r := start(t, cfg)
 	job := ref("job-1", 1)
 	s.begin(job, scriptSpec("seq 1 200000", false), 1)
@@ -192,4 +181,43 @@ func TestWaitingStepCanBeCanceled(t *testing.T) {
 	if got := s.result(job, 0); got.Status != work.StepCanceled {
 		t.Errorf("got %+v, want a canceled step", got)
 	}
+}
+
+// TestFullDisk: a step whose journal cannot be written fails with the reason.
+func TestFullDisk(t *testing.T) {
+	s := newServer(t)
+	cfg := testConfig(t, s)
+	disk := smallDisk(t, cfg, "4k")
+	if err := os.WriteFile(filepath.Join(disk, "full"), make([]byte, 4<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, cfg)
+	job := ref("job-1", 1)
+	s.begin(job, scriptSpec("true", false), 0)
+	got := s.result(job, 0)
+	if got.Status != work.StepFailed || got.Failure.Code != "disk_full" || got.Failure.Hint == "" {
+		t.Errorf("got %+v %+v, want disk_full with a hint", got, got.Failure)
+	}
+}
+
+// smallDisk mounts a file system of a size, as mount(8) writes it, for the folders of the jobs, and returns its path. It is
+// unmounted when the test ends.
+func smallDisk(t *testing.T, cfg Config, size string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small disk needs root")
+	}
+	disk := filepath.Join(cfg.WorkingDirectory, "jobs")
+	if err := os.MkdirAll(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size="+size+",mode=700"); err != nil {
+		t.Skip("cannot mount a small disk:", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return disk
 }

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -169,28 +168,5 @@ func TestCanceledWhileItWaits(t *testing.T) {
 		if _, err := readJournal(filepath.Join(cfg.WorkingDirectory, "jobs", job)); err != nil {
 			t.Errorf("journal of %s: %v", job, err)
 		}
-	}
-}
-
-// TestFullDisk has the journal on a disk that takes nothing.
-func TestFullDisk(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("no /dev/full")
-	}
-	s := newServer(t)
-	cfg := testConfig(t, s)
-	start(t, cfg)
-	job := ref("job-1", 1)
-	dir := filepath.Join(cfg.WorkingDirectory, "jobs", "job-1.1")
-	s.wait("connected", func() bool { return s.conn != nil })
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/dev/full", filepath.Join(dir, journalFile)); err != nil {
-		t.Fatal(err)
-	}
-	s.begin(job, scriptSpec("true", false), 0)
-	if got := s.result(job, 0); got.Status != work.StepFailed || got.Failure.Code != "disk_full" || got.Failure.Hint == "" {
-		t.Errorf("got %+v %+v", got, got.Failure)
 	}
 }
