@@ -84,6 +84,17 @@ func (c *Client) Stop(ctx context.Context, id string, mode StopMode) error {
 	return c.call(ctx, opStop, stopBody{ID: id, Mode: mode}, nil)
 }
 
+// SlowDown makes the keeper read the output of a command more slowly for a second: what a command prints faster than
+// its log can be sent waits in the command's pipe instead of in its spool. A command that prints less than 10 MB a second does not
+// notice. Keepers of earlier versions ignore it.
+func (c *Client) SlowDown(ctx context.Context, id string) error {
+	conn, err := c.connection(ctx)
+	if err != nil || conn.peer.Max < protocolSlowDown {
+		return err
+	}
+	return conn.call(ctx, opSlow, slowBody{ID: id}, nil)
+}
+
 // List tells what the keeper keeps, in no order.
 func (c *Client) List(ctx context.Context) ([]Kept, error) {
 	var list listBody

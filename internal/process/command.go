@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,8 @@ type command struct {
 	stops  chan StopMode
 	exited chan struct{} // closed when the program ended, before it is reaped
 
+	slowUntil atomic.Int64 // Unix time in nanoseconds until which a flood of output is read slowly
+
 	ended   chan struct{} // closed when nothing is left of the process group
 	pumping sync.WaitGroup
 
@@ -65,6 +68,11 @@ func newCommand(k *keeper, spec Spec) *command {
 		begun: make(chan struct{}), done: make(chan struct{}), exited: make(chan struct{}),
 		ended: make(chan struct{}), stops: make(chan StopMode, 4),
 	}
+}
+
+// slowDown makes the pumps read a flood slowly from now on, for slowFor.
+func (c *command) slowDown(now time.Time) {
+	c.slowUntil.Store(now.Add(slowFor).UnixNano())
 }
 
 // over tells whether the exit record is written.

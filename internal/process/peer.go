@@ -148,6 +148,12 @@ func (p *peer) answer(ctx context.Context, f frame) (any, error) {
 			return nil, err
 		}
 		return p.wait(ctx, wait.ID)
+	case opSlow:
+		var slow slowBody
+		if err := decodeBody(f, &slow); err != nil {
+			return nil, err
+		}
+		return nil, p.slowDown(slow.ID)
 	case opRetire:
 		p.keeper.retire()
 		return nil, nil
@@ -165,6 +171,15 @@ func (p *peer) stop(stop stopBody) error {
 		return err
 	}
 	c.stop(stop.Mode)
+	return nil
+}
+
+func (p *peer) slowDown(id string) error {
+	c, err := p.keeper.find(id)
+	if err != nil {
+		return err
+	}
+	c.slowDown(time.Now())
 	return nil
 }
 

@@ -19,16 +19,18 @@ import (
 //	1  hello, start, stop, list, wait, retire; event "spools"
 //	2  start: Spec.Framed
 //	3  start: Spec.HandOver; hello: the key is required
+//	4  slow_down
 //
 // A runner still understands keepers of all numbers, which keep the commands that an earlier release started. A keeper refuses
 // runners that speak less than 3, since those send no key: a runner that is rolled back gets the fault keeper_protocol.
 const (
 	protocolMin = 1 // that a runner speaks
-	protocolMax = 3
+	protocolMax = 4
 
 	protocolFramed   = 2 // since which a keeper knows Spec.Framed
 	protocolHandOver = 3 // since which a keeper knows Spec.HandOver
 	protocolKeyed    = 3 // since which a keeper requires the key, and the least that a keeper speaks
+	protocolSlowDown = 4 // since which a keeper knows slow_down
 )
 
 // The operations and the one event.
@@ -39,7 +41,8 @@ const (
 	opList   = "list"
 	opWait   = "wait"
 	opRetire = "retire"
-	opSpools = "spools" // event: spools that grew, or whose command is blocked or not any more
+	opSlow   = "slow_down" // read the output of a command more slowly for a moment
+	opSpools = "spools"    // event: spools that grew, or whose command is blocked or not any more
 )
 
 // frame is one message. A request bears a Call that its answer repeats; an event bears none.
@@ -73,6 +76,10 @@ type stopBody struct {
 }
 
 type waitBody struct {
+	ID string `cbor:"id"`
+}
+
+type slowBody struct {
 	ID string `cbor:"id"`
 }
 

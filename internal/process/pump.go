@@ -15,6 +15,10 @@ const (
 	lineWait   = 100 * time.Millisecond // silence after which a part of a line is given away
 	burstPause = 2 * time.Millisecond   // between reads in a flood
 	burstCount = 8                      // reads in a row, each soon after the other, that make a flood
+
+	slowFor   = time.Second           // how long one request to read more slowly holds
+	slowPause = 25 * time.Millisecond // between two fillings of the pipe while it holds: at most 10 MB/s
+	slowLeast = 16 << 10              // bytes between two pauses; less is no flood
 )
 
 var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
@@ -26,6 +30,7 @@ type pump struct {
 	out     sink
 	quick   int       // reads in a row, each soon after the other
 	last    time.Time // of the last read
+	burst   int       // bytes read since the last pause of a slow pump
 	cutOff  bool      // run ended before the stream did
 
 	mu    sync.Mutex
@@ -128,10 +133,26 @@ func (p *pump) drain(buf []byte) (ended bool) {
 	return false
 }
 
-// pace makes a pump that is fed line by line, quickly, wait a little before it reads on. The pipe
-// gathers many lines meanwhile, which spares two calls for each. A single line never waits, nor
-// does the end of the command.
+// pace waits before the next read when output comes faster than it should be read.
 func (p *pump) pace(n int, now time.Time) {
+	wait := p.gather(n, now)
+	if now.UnixNano() < p.command.slowUntil.Load() {
+		wait = max(wait, p.slow(n))
+	}
+	if wait == 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.command.exited:
+	}
+}
+
+// gather returns how long to wait after a read of n bytes, for a pump that is fed line by line, quickly. The pipe gathers many
+// lines meanwhile, which spares two calls for each. A single line never waits, nor does the end of the command.
+func (p *pump) gather(n int, now time.Time) time.Duration {
 	if n == 0 || now.Sub(p.last) > 2*burstPause {
 		p.quick = 0
 	} else {
@@ -139,12 +160,19 @@ func (p *pump) pace(n int, now time.Time) {
 	}
 	p.last = now
 	if p.quick < burstCount || n == readSize { // a full buffer: more is waiting, the command may be, too
-		return
+		return 0
 	}
-	timer := time.NewTimer(burstPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.command.exited:
+	return burstPause
+}
+
+// slow returns how long to wait after a read of n bytes while the log is late at its reader. The pump empties the pipe before it
+// waits, so that no line lies there for longer than the pause.
+func (p *pump) slow(n int) time.Duration {
+	p.burst += n
+	emptied := n < readSize || p.burst >= pipeSize
+	if p.burst < slowLeast || !emptied {
+		return 0
 	}
+	p.burst = 0
+	return slowPause
 }

@@ -17,6 +17,9 @@ const (
 	windowBytes  = 2 << 20              // sent and not acked, of one Step
 	watchPause   = 5 * time.Millisecond // between two small batches that somebody follows
 	fallbackPoll = time.Second          // for a spool whose growth nobody told
+
+	lateAfter    = 50 * time.Millisecond  // age of a line that is still to be stored, from which a follower sees it late
+	slowInterval = 100 * time.Millisecond // between two requests to the keeper to read more slowly
 )
 
 // shipper sends the log of one Step, and behind it the Step's result. It reads the spool from what the
@@ -46,11 +49,13 @@ type shipper struct {
 	maybe    bool      // there may be records that were not read
 	since    time.Time // when maybe began
 	opened   time.Time // when the last batch was sent
+	slowed   time.Time // when the keeper was last asked to read more slowly
 }
 
 type sentBatch struct {
 	next  uint64 // the record behind it
 	bytes int
+	at    time.Time
 }
 
 func newShipper(r *Runner, st *step) *shipper {
@@ -212,7 +217,7 @@ func (s *shipper) turn() (wait time.Duration, over bool) {
 		if due := s.due(now); due > 0 {
 			return due, false
 		}
-		sent, err := s.send()
+		sent, err := s.send(now)
 		if err != nil && (s.link == nil || now.result == nil || s.told) {
 			return fallbackPoll, false
 		}
@@ -305,8 +310,37 @@ func (s *shipper) pending() int {
 	return int(min(next-at, floodRecords))
 }
 
+// limitDelay slows the output of the command down while its log reaches a follower late: a flood must not build up a backlog that
+// every later line has to wait for. Nobody waits for the log of a job without followers, so its output is never slowed down.
+func (s *shipper) limitDelay(now shipState, oldest time.Time) {
+	if !s.mustSlow(now, oldest) {
+		return
+	}
+	s.slowed = time.Now()
+	s.mu.Lock()
+	keeper := s.keeper
+	s.mu.Unlock()
+	s.r.spawn(func() {
+		if err := keeper.SlowDown(s.r.life, now.command); err != nil {
+			s.r.jobLog.Debug("output is not slowed down", "command", now.command, "error", err)
+		}
+	})
+}
+
+// mustSlow reports whether the command's output is to be slowed down: a follower waits for a line that was printed at oldest, or
+// for a batch that the server has not stored yet.
+func (s *shipper) mustSlow(now shipState, oldest time.Time) bool {
+	if !now.watch || now.command == "" || time.Since(s.slowed) < slowInterval {
+		return false
+	}
+	if len(s.inflight) > 0 && s.inflight[0].at.Before(oldest) {
+		oldest = s.inflight[0].at
+	}
+	return time.Since(oldest) >= lateAfter
+}
+
 // send sends one batch of what the spool holds.
-func (s *shipper) send() (sent bool, err error) {
+func (s *shipper) send(now shipState) (sent bool, err error) {
 	records, err := s.reader.Next(floodRecords, floodBytes)
 	if err != nil {
 		s.r.jobLog.Warn("log of a Step cannot be read", "job", s.st.job.Job, "attempt", s.st.job.Attempt, "step", s.st.kind, "error", err)
@@ -316,6 +350,7 @@ func (s *shipper) send() (sent bool, err error) {
 		s.maybe = false
 		return false, nil
 	}
+	s.limitDelay(now, records[0].Time)
 	batch, err := wire.PackRecords(s.st.job.ref(), s.st.index, records)
 	if err != nil {
 		return false, err
@@ -325,7 +360,7 @@ func (s *shipper) send() (sent bool, err error) {
 		return false, err
 	}
 	s.opened = time.Now()
-	s.inflight = append(s.inflight, sentBatch{next: batch.First + uint64(batch.Count), bytes: len(batch.Records)})
+	s.inflight = append(s.inflight, sentBatch{next: batch.First + uint64(batch.Count), bytes: len(batch.Records), at: s.opened})
 	s.unacked += len(batch.Records)
 	return true, nil
 }
@@ -361,12 +396,13 @@ type shipState struct {
 	running bool
 	stored  bool
 	result  *work.StepResult
+	command string // the one that is under way, empty between two
 }
 
 func (r *Runner) shipState(st *step) shipState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return shipState{link: r.link, watch: st.job.watch, running: st.running, stored: st.stored, result: st.result}
+	return shipState{link: r.link, watch: st.job.watch, running: st.running, stored: st.stored, result: st.result, command: st.command}
 }
 
 // shipped follows the end of a Step for the Server.
