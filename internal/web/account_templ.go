@@ -54,7 +54,7 @@ func accountForm(name string, f form) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " is logged out everywhere, here too. Who came in with a token has no password.</p><p><a href=\"/account/sessions\" data-sheet>Where you are logged in</a></p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, " is logged out everywhere, here too. Token sign-ins have no password.</p><p><a href=\"/account/sessions\" data-sheet>Where you are logged in</a></p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -96,7 +96,7 @@ func runnerSpecOf(f form, spec catalog.RunnerSpec) (catalog.RunnerSpec, error) {
 	for _, field := range []struct {
 		name, wants string
 		into        *int
-	}{{"max_parallel_jobs", "wants a number, 0 for as each Instance says", &spec.MaxParallelJobs}, {"node_priority", "wants a number", &spec.NodePriority}} {
+	}{{"max_parallel_jobs", "wants a number, 0 for the limit of each instance", &spec.MaxParallelJobs}, {"node_priority", "wants a number", &spec.NodePriority}} {
 		if text := f.get(field.name); text != "" {
 			if _, err := fmt.Sscanf(text+"\n", "%d\n", field.into); err != nil {
 				problems = append(problems, fault.Problem{Field: field.name, Message: field.wants})

@@ -47,11 +47,11 @@ func addRunnerForm(f form) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<p class=\"soft\">The record is made here. The Runner itself is a process of yours: what starts it comes next.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<p class=\"soft\">Creates the runner and its credentials. Next you start the process on your host.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = field(input{name: "name", label: "Name", complete: "off", required: true, focus: true, help: "Modules name it: a-z, 0-9 and - _ . inside"}, f).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = field(input{name: "name", label: "Name", complete: "off", required: true, focus: true, help: "Lowercase letters, digits, - _ ."}, f).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -103,11 +103,11 @@ func runnerFields(r catalog.RunnerSpec, f form, brief bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = check(input{name: "is_assigned_to_all_modules", label: "Every Module may use it", help: "Otherwise Assignments say which."}, r.IsAssignedToAllModules, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = check(input{name: "is_assigned_to_all_modules", label: "Available to all modules", help: "Otherwise only assigned stacks, namespaces and modules."}, r.IsAssignedToAllModules, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = check(input{name: "allow_multiple_instances", label: "Several processes at once", help: "Each is an Instance of its own."}, r.AllowMultipleInstances, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = check(input{name: "allow_multiple_instances", label: "Allow multiple instances", help: "Each process is an instance of its own."}, r.AllowMultipleInstances, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -125,7 +125,7 @@ func runnerFields(r catalog.RunnerSpec, f form, brief bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = pick(input{name: "selection", label: "Which Instance takes a Job", value: string(r.Selection)}, selectionOptions, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = pick(input{name: "selection", label: "Scheduling", value: string(r.Selection)}, selectionOptions, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -137,11 +137,11 @@ func runnerFields(r catalog.RunnerSpec, f form, brief bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = field(input{name: "max_parallel_jobs", label: "Jobs at once, over all Instances", kind: "number", complete: "off", value: orZero(r.MaxParallelJobs), help: "0: as each Instance says"}, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field(input{name: "max_parallel_jobs", label: "Concurrency, over all instances", kind: "number", complete: "off", value: orZero(r.MaxParallelJobs), help: "0: set per instance"}, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = textField(input{name: "node_filters", label: "Nodes it takes", value: nodeFiltersText(r.NodeFilters), help: "A line for each Stack, which it must be assigned to as a whole: prod: tags: web. Its own hosts it has anyway."}, 2, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = textField(input{name: "node_filters", label: "Node filters", value: nodeFiltersText(r.NodeFilters), help: "A line for each Stack, which it must be assigned to as a whole: prod: tags: web. Its own hosts it has anyway."}, 2, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -423,7 +423,7 @@ func startBody(a arrival, s startValues) templ.Component {
 			}
 		}
 		if s.Secret != "" {
-			templ_7745c5c3_Err = noteBox("warn", "The secret is shown this once.", "Only its hash is kept. If it is lost, rotate the credential.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = noteBox("warn", "Copy this secret now. You won't see it again.", "Only its hash is kept. If it is lost, rotate the credential.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -728,7 +728,7 @@ func arrivalBody(a arrival) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "\">To its page</a></p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "\">View runner</a></p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -12,6 +12,7 @@ const (
 	chartWidth, chartHeight = 480, 128
 	chartLeft, chartRight   = 34, 4
 	chartTop, chartBottom   = 8, 18
+	hourWidth               = 36 // of a label of the hours, which must not meet the labels of values
 )
 
 // chart is a series laid out as a picture.
@@ -92,7 +93,7 @@ func hoursOf(s series, x func(int) float64) []tick {
 	var marks []tick
 	for i := range s.values {
 		at := s.end.Add(-time.Duration(len(s.values)-i) * historyBucket)
-		if at.Minute() == 0 && at.Hour()%2 == 0 {
+		if at.Minute() == 0 && at.Hour()%2 == 0 && x(i) > chartLeft+hourWidth/2 {
 			marks = append(marks, tick{at: x(i), text: at.Format("15:04"), clock: stamp(at)})
 		}
 	}

@@ -714,7 +714,7 @@ func faultBox(found *fault.Fault) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if found.Kind == fault.Internal {
-			templ_7745c5c3_Err = noteBox("bad", "Something went wrong inside the program.", "The Server's log tells more.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = noteBox("bad", "Internal error.", "See the server log for details.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

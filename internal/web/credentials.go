@@ -30,7 +30,7 @@ func expiryOf(f form) (time.Duration, error) {
 func newCredentialSheet() sheet {
 	return ofRunner("credentials/new",
 		func(_ *visit, r runnerView, f form) (sheetContent, error) {
-			return sheetContent{"A further credential of " + r.Name, newCredentialForm(r, f)}, nil
+			return sheetContent{"Add a credential to " + r.Name, newCredentialForm(r, f)}, nil
 		},
 		func(v *visit, r runnerView, f form) (outcome, error) {
 			expires, err := expiryOf(f)
@@ -98,7 +98,7 @@ func testWebhookSheet() sheet {
 func rotateWebhookSheet() sheet {
 	return ofRunner("webhook/rotate",
 		func(_ *visit, r runnerView, f form) (sheetContent, error) {
-			return sheetContent{"Rotate the secret of the webhook?", webhookForm(f, "Make a new secret", "Calls of "+r.Name+" are signed with the new one, and for 24 hours with the one before, too.")}, nil
+			return sheetContent{"Rotate the secret of the webhook?", webhookForm(f, "Rotate secret", "Calls of "+r.Name+" are signed with the new one, and for 24 hours with the one before, too.")}, nil
 		},
 		func(v *visit, r runnerView, _ form) (outcome, error) {
 			w, err := v.Control.RotateWebhook(v.ctx, v.actor, r.ID)

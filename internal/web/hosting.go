@@ -66,7 +66,7 @@ func (v *visit) hostingChoices() (c hostingChoices, err error) {
 		}
 	}
 	identities, err := v.Control.CloudIdentities(v.ctx, v.actor)
-	c.identities = []option{{value: "", title: "What its host has"}}
+	c.identities = []option{{value: "", title: "Host credentials"}}
 	for _, i := range identities {
 		c.identities = append(c.identities, option{value: i.Name, title: i.Name})
 	}

@@ -101,7 +101,7 @@ func addHostedForm(choices hostingChoices, f form) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = field(input{name: "name", label: "Name", complete: "off", required: true, focus: true, help: "Modules name it: a-z, 0-9 and - _ . inside"}, f).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = field(input{name: "name", label: "Name", complete: "off", required: true, focus: true, help: "Lowercase letters, digits, - _ ."}, f).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -135,7 +135,7 @@ func addHostedForm(choices hostingChoices, f form) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = check(input{name: "is_assigned_to_all_modules", label: "Every Module may use it", help: "Otherwise Assignments say which."}, false, f).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = check(input{name: "is_assigned_to_all_modules", label: "Available to all modules", help: "Otherwise only assigned stacks, namespaces and modules."}, false, f).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -230,11 +230,11 @@ func hostingFields(h shownHosting, choices hostingChoices, f form) templ.Compone
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = choices2(input{name: "hosting.launcher", label: "What starts its processes", value: string(h.Launcher)}, launcherOptions, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = choices2(input{name: "hosting.launcher", label: "Launcher", value: string(h.Launcher)}, launcherOptions, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = pick(input{name: "hosting.through", label: "Through", value: h.Through, help: "The Runner that does the launcher's work, on its host and with its rights."}, choices.through, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = pick(input{name: "hosting.through", label: "Launched by", value: h.Through, help: "The Runner that does the launcher's work, on its host and with its rights."}, choices.through, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -294,19 +294,19 @@ func hostingFields(h shownHosting, choices hostingChoices, f form) templ.Compone
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "</div><fieldset class=\"figures\"><legend>How many</legend>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "</div><fieldset class=\"figures\"><legend>Scaling</legend>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = field(input{name: "hosting.min", label: "At least", kind: "number", value: orZero(h.Min), complete: "off", help: "0: none while there is no work"}, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field(input{name: "hosting.min", label: "Min instances", kind: "number", value: orZero(h.Min), complete: "off", help: "0: scale to zero"}, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = field(input{name: "hosting.max", label: "At most", kind: "number", value: orZero(h.Max), complete: "off", help: "Empty: 10"}, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field(input{name: "hosting.max", label: "Max instances", kind: "number", value: orZero(h.Max), complete: "off", help: "Empty: 10"}, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = field(input{name: "hosting.idle", label: "Ends when idle for", value: durationText(h.Idle), complete: "off", help: "Empty: 5m"}, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field(input{name: "hosting.idle", label: "Idle timeout", value: durationText(h.Idle), complete: "off", help: "Empty: 5m"}, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -328,11 +328,11 @@ func hostingFields(h shownHosting, choices hostingChoices, f form) templ.Compone
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = field(input{name: "hosting.warm", label: "Places kept ready", kind: "number", value: orZero(h.Warm), complete: "off", help: "Beside those in use"}, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field(input{name: "hosting.warm", label: "Warm slots", kind: "number", value: orZero(h.Warm), complete: "off", help: "In addition to those in use"}, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = field(input{name: "hosting.launch_timeout", label: "Online within", value: durationText(h.LaunchTimeout), complete: "off", help: "Else given up"}, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field(input{name: "hosting.launch_timeout", label: "Start timeout", value: durationText(h.LaunchTimeout), complete: "off", help: "The launch fails after it."}, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -340,7 +340,7 @@ func hostingFields(h shownHosting, choices hostingChoices, f form) templ.Compone
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = check(input{name: "hosting.one_off", label: "A clean host for every Job", help: "Each Instance takes one Job and ends."}, h.OneOff, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = check(input{name: "hosting.one_off", label: "One job per instance (ephemeral)", help: "Each job gets a clean host."}, h.OneOff, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -571,7 +571,7 @@ func hostingFacts(r runnerView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "</dd><dt>Through</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "</dd><dt>Launched by</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -607,7 +607,7 @@ func hostingFacts(r runnerView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "this Server")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "this server")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -628,9 +628,9 @@ func hostingFacts(r runnerView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var17 string
-			templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs(orWord(h.CloudIdentity, "what its host has"))
+			templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs(orWord(h.CloudIdentity, "host credentials"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `hosting.templ`, Line: 148, Col: 53}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `hosting.templ`, Line: 148, Col: 52}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var17))
 			if templ_7745c5c3_Err != nil {
@@ -742,7 +742,7 @@ func hostingFacts(r runnerView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "</dd><dt>Ends when idle for</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "</dd><dt>Idle timeout</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -760,7 +760,7 @@ func hostingFacts(r runnerView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if h.LaunchTimeout != 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<dt>Online within</dt><dd>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<dt>Start timeout</dt><dd>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -783,12 +783,12 @@ func hostingFacts(r runnerView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if h.AutoUpdate {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 64, "by itself, once a stable release is published")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 64, "automatic, when a stable release is published")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "when somebody wants it")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "manual")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

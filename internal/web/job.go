@@ -77,30 +77,27 @@ func (p jobView) approvePath() string {
 	return p.path("/approve")
 }
 
-// stateText says in a sentence what state a Job is in.
+// stateText explains the state of a job. It is empty where the badge says it all.
 func stateText(j *work.Job) string {
 	switch j.Status {
 	case work.Queued:
-		return "It waits for an Instance that may take it."
+		if j.Wait.Text != "" {
+			return "" // the note below says why
+		}
+		return "Waiting for an instance."
 	case work.Claimed:
-		return "An Instance took it and is about to begin."
+		return "An instance accepted it and is about to start."
 	case work.Running:
 		if i := j.Current(); i < len(j.Steps) {
 			return "Step " + number(i+1) + " of " + number(len(j.Steps)) + " is under way: " + stepWord(j.Steps[i].Kind) + "."
 		}
 		return "It is under way."
 	case work.AwaitingApproval:
-		return "Its plan is made. It goes on when a person approves it."
+		return "Plan ready. Approve to apply."
 	case work.Canceling:
 		return "It is being ended. What its Step did so far counts."
 	case work.Interrupted:
 		return "Its Instance was lost while it was changing something. It has until the end of the recovery window to come back."
-	case work.Succeeded:
-		return "It did what was asked."
-	case work.Failed:
-		return "It did not do what was asked."
-	case work.Canceled:
-		return "It was ended before it was done."
 	case work.Superseded:
 		return "A newer Job of the same kind took its place before it started."
 	case work.Declined:
@@ -190,7 +187,7 @@ func (p jobView) advice() advice {
 	case work.WaitModuleBusy:
 		return advice{text: "A Module has one Job at a time. This one begins when that one is over.", link: holderPath(j), linkTitle: "See that Job"}
 	case work.WaitForModule:
-		return advice{text: "It needs outputs that another Module's apply is about to make.", link: "/jobs?state=under-way", linkTitle: "See what is under way"}
+		return advice{text: "It needs outputs that another Module's apply is about to make.", link: "/jobs?state=running", linkTitle: "Running jobs"}
 	case work.WaitMaintenance:
 		return advice{text: "No Job begins while there is maintenance.", command: "legwork maintenance off"}
 	case work.WaitOnHold:
@@ -210,7 +207,7 @@ func holderPath(j *work.Job) string {
 	if found := jobNumber.FindStringSubmatch(j.Wait.Text); found != nil {
 		return "/jobs/" + found[1]
 	}
-	return "/jobs?state=under-way&module=" + j.Module
+	return "/jobs?module=" + j.Module
 }
 
 // startingPath gives the way to the Job that starts the Instance which a Job waits for, else to the Runners.
@@ -225,14 +222,14 @@ func (p jobView) startingPath() string {
 func tookWord(j *work.Job) string {
 	switch {
 	case j.Status == work.Queued:
-		return "Waits for"
+		return "Queued for"
 	case j.Status.Terminal():
-		return "Took"
+		return "Duration"
 	}
 	if j.IsRun() {
-		return "Under way for"
+		return "Elapsed"
 	}
-	return "Since it was taken"
+	return "Elapsed"
 }
 
 // awayText explains an interrupted job.

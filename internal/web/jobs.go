@@ -36,9 +36,9 @@ var jobStates = []struct {
 	name, title string
 	statuses    []work.Status
 }{
-	{"waiting", "Waiting", []work.Status{work.Queued}},
-	{"under-way", "Under way", underWay},
-	{"approval", "Await approval", []work.Status{work.AwaitingApproval}},
+	{"waiting", "Queued", []work.Status{work.Queued}},
+	{"running", "Running", running},
+	{"approval", "Needs approval", []work.Status{work.AwaitingApproval}},
 	{"succeeded", "Succeeded", []work.Status{work.Succeeded}},
 	{"failed", "Failed", []work.Status{work.Failed}},
 	{"ended", "Canceled", []work.Status{work.Canceled, work.Superseded, work.Declined, work.Expired}},
@@ -50,8 +50,8 @@ var jobTimes = []option{{value: "1h", title: "The last hour"}, {value: "24h", ti
 // The first theActions are actions, the others kinds of Jobs.
 var jobActions = []option{{value: "plan", title: "plan"}, {value: "apply", title: "apply"}, {value: "destroy", title: "destroy"}, {value: "run", title: "run"},
 	{value: string(work.Deploy), title: "deploy"}, {value: string(work.Update), title: "update"}, {value: string(work.Remove), title: "remove"},
-	{value: string(work.Launch), title: "launch"}, {value: string(work.Tidy), title: "tidy"},
-	{value: string(work.RunnerJob), title: "of Runners"}, {value: string(work.RunbookJob), title: "runbook"}, {value: string(work.CommandJob), title: "command"}, {value: string(work.DiscoveryJob), title: "discovery"}, {value: string(work.SecretsJob), title: "secret paths"}}
+	{value: string(work.Launch), title: "launch"}, {value: string(work.Tidy), title: "cleanup"},
+	{value: string(work.RunnerJob), title: "runner jobs"}, {value: string(work.RunbookJob), title: "runbook"}, {value: string(work.CommandJob), title: "command"}, {value: string(work.DiscoveryJob), title: "discovery"}, {value: string(work.SecretsJob), title: "secret discovery"}}
 
 const theActions = 9
 

@@ -84,7 +84,7 @@ func TestJobsAreFiltered(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		"/jobs": 50, "/jobs?after=41": 40, "/jobs?state=failed": 4, "/jobs?state=queued": 1, "/jobs?state=waiting": 1, "/jobs?action=run": 7,
-		"/jobs?action=run&state=failed": 1, "/jobs?module=prod/network/dns": 1, "/jobs?runner=edge-1&state=under-way": 4, "/jobs?q=%2317": 1,
+		"/jobs?action=run&state=failed": 1, "/jobs?module=prod/network/dns": 1, "/jobs?runner=edge-1&state=running": 4, "/jobs?q=%2317": 1,
 		"/jobs?q=FIREwall": 2, "/jobs?since=1h&action=run": 7, "/jobs?until=2020-01-01T00:00:00Z": 0, "/jobs?q=" + url.QueryEscape(hostile): 0,
 		"/jobs?after=x": 50, "/jobs?after=-3": 50,
 	} {
@@ -121,7 +121,7 @@ func TestJobPage(t *testing.T) {
 	for _, problem := range htmlProblems(text) {
 		t.Error(problem)
 	}
-	for _, want := range []string{"Awaits approval", "Queue", "Validate", "edge-1", "1 to add, 1 to change, 0 to destroy", "a.key", "hidden: it is sensitive", "To create",
+	for _, want := range []string{"Needs approval", "Queue", "Validate", "edge-1", "1 to add, 1 to change, 0 to destroy", "a.key", "hidden: it is sensitive", "To create",
 		`/jobs/1/approve?plan=` + strings.Repeat("1", 64), "/jobs/1/decline", "/jobs/1/cancel", "&lt;script&gt;"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("nothing of %q", want)
@@ -134,6 +134,14 @@ func TestJobPage(t *testing.T) {
 		status, text := v.get(path)
 		if status != http.StatusOK || len(htmlProblems(text)) > 0 {
 			t.Errorf("%s: %d %v", path, status, htmlProblems(text))
+		}
+	}
+	if _, text := v.get("/jobs/1/cancel"); !strings.Contains(text, `href="/jobs/1" data-close`) {
+		t.Error("the form to cancel a job does not lead back to the job")
+	}
+	for path, want := range map[string]int{"/jobs?state=running": 0, "/jobs?state=approval": 1} {
+		if _, text := v.get(path); strings.Count(text, `<tr id="jobs-`) != want {
+			t.Errorf("%s: got %d jobs, want %d", path, strings.Count(text, `<tr id="jobs-`), want)
 		}
 	}
 	for _, path := range []string{"/jobs/99", "/jobs/x", "/jobs/99/cancel"} {

@@ -35,7 +35,7 @@ func followed(j *work.Job, err error, note string) (outcome, error) {
 func cancelSheet() sheet {
 	return jobSheet("cancel",
 		func(p jobView, f form) sheetContent {
-			f.back = "Let it go on"
+			f.back = "Keep running"
 			return sheetContent{"Cancel Job " + p.title() + "?", cancelForm(p, f)}
 		},
 		func(v *visit, id string, f form) (outcome, error) {
@@ -141,7 +141,7 @@ func planMoved(p jobView, f form) bool {
 // cancelOptions are the ways to end a Job under way, softest first.
 var cancelOptions = []option{
 	{string(work.AfterCurrent), "After the current Step", "The Step under way ends by itself; no further one begins. The safest way, and the slowest."},
-	{string(work.Graceful), "Interrupt it", "The engine is asked to stop (SIGINT), then told to (SIGTERM), and killed when neither helps. It can still store its state."},
+	{string(work.Graceful), "Interrupt it", "Sends SIGINT, then SIGTERM, then SIGKILL. The engine can still store its state."},
 	{string(work.Kill), "Kill it at once", "SIGKILL. An apply under way may leave things half changed, and a lock on its state. Only when nothing else helps."},
 }
 

@@ -35,7 +35,8 @@ func (l jobList) has(column string) bool { return !slices.Contains(l.without, co
 
 func (l jobList) columns() int { return 7 - len(l.without) }
 
-// lastedOf says how long a Job that is over was at work, "" when it never was.
+// lastedOf returns how long a finished job worked, without the time it waited for approval. It is empty for a job that
+// never started.
 func lastedOf(j *work.Job) string {
 	begun := j.StartedAt
 	if begun.IsZero() && j.Binding != nil {
@@ -44,7 +45,17 @@ func lastedOf(j *work.Job) string {
 	if begun.IsZero() || j.FinishedAt.IsZero() {
 		return ""
 	}
-	return exactly(j.FinishedAt.Sub(begun))
+	return exactly(j.FinishedAt.Sub(begun) - approvalWait(j))
+}
+
+// approvalWait returns how long a finished job waited for a person.
+func approvalWait(j *work.Job) (wait time.Duration) {
+	for i := range j.Steps {
+		if row, ok := approvalRow(j, i); ok && !row.open {
+			wait += row.to.Sub(row.from)
+		}
+	}
+	return max(wait, 0)
 }
 
 // exactly says a length of time in the unit that fits: "40ms", "1.2s", "2m 5s", else as span does.

@@ -25,9 +25,9 @@ func nowOf(j *work.Job) string {
 	case j.Notice != "":
 		return sentence(j.Notice)
 	case j.Status == work.AwaitingApproval && j.IsRun():
-		return "A person has to approve."
+		return "Waiting for approval"
 	case j.Status == work.AwaitingApproval:
-		return "A person has to look at its plan."
+		return "Waiting for plan approval"
 	}
 	if i := j.Current(); i < len(j.Steps) {
 		return orWord(j.Steps[i].Name, stepWord(j.Steps[i].Kind))
@@ -61,12 +61,12 @@ func yesNo(yes bool) string {
 
 func instancesOf(r runnerView) string {
 	if r.Hosting != nil { // ended Instances do not count
-		return counted(r.online(), "Instance")
+		return counted(r.online(), "instance") + " online"
 	}
 	if len(r.Instances) == 0 {
-		return "never connected"
+		return "No instances"
 	}
-	return counted(len(r.Instances), "Instance")
+	return number(r.online()) + "/" + counted(len(r.Instances), "instance") + " online"
 }
 
 // fleetText says in a line how a Runner is.
@@ -75,7 +75,7 @@ func fleetText(r runnerView) string {
 		return sentence(r.Reason)
 	}
 	if r.Hosting != nil {
-		return counted(r.online(), "Instance") + " there"
+		return counted(r.online(), "instance") + " online"
 	}
-	return number(r.online()) + " of " + counted(len(r.Instances), "Instance") + " there"
+	return number(r.online()) + "/" + counted(len(r.Instances), "instance") + " online"
 }

@@ -39,7 +39,7 @@ func keyGroups() []keyGroup {
 		}},
 		{"A Job", []keyHelp{{[]string{"a"}, "approve"}, {[]string{"d"}, "decline"}, {[]string{"c"}, "cancel"}, {[]string{"r"}, "run again"}}},
 		{"Its log", []keyHelp{
-			{[]string{"n", "N"}, "the next match, the one before"}, {[]string{"g", "g"}, "to the begin"}, {[]string{"G"}, "to the end"},
+			{[]string{"n", "N"}, "the next match, the one before"}, {[]string{"g", "g"}, "go to top"}, {[]string{"G"}, "go to bottom"},
 			{[]string{"f"}, "follow"}, {[]string{"w"}, "wrap lines"}, {[]string{"t"}, "times"},
 		}},
 	}

@@ -135,7 +135,7 @@ func keyboardForm(now string, f form) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if now == "on" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "Keys of one letter can be turned off in this browser. Tab, Enter and Escape stay.")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "Single-key shortcuts can be turned off in this browser. Tab, Enter and Escape stay.")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -308,7 +308,7 @@ func shellPage(v *visit, p page, c content, f frame) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<a class=\"skip\" href=\"#view\">To the content</a> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<a class=\"skip\" href=\"#view\">Skip to content</a> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1078,7 +1078,7 @@ func (w *Web) loginPage(r *http.Request, f form, next string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = field(input{name: "token", label: "Token", kind: "password", complete: "off", required: true, help: "At first the one in the file admin-token of the Server's data folder, which is removed when the token is used."}, f).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = field(input{name: "token", label: "Token", kind: "password", complete: "off", required: true, help: "The initial token is in the file admin-token of the server's data folder, which is removed when the token is used."}, f).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -152,7 +152,7 @@ func jobLog(p jobView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</button></form><div class=\"actions logdo\" id=\"log-actions\" hidden><button type=\"button\" class=\"button quiet small\" id=\"log-times\" title=\"Times: none, since the begin, of day (t)\">Times: none</button> <button type=\"button\" class=\"button quiet small\" id=\"log-wrap\" aria-pressed=\"false\" title=\"Wrap long lines (w)\">Wrap</button> <button type=\"button\" class=\"button quiet small\" id=\"log-fold\" title=\"Fold or unfold all Steps\">Fold all</button> <button type=\"button\" class=\"button small\" id=\"log-follow\" aria-pressed=\"false\" title=\"Show what comes (f)\">Follow</button></div><a class=\"button quiet small\" id=\"log-raw\" href=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</button></form><div class=\"actions logdo\" id=\"log-actions\" hidden><button type=\"button\" class=\"button quiet small\" id=\"log-times\" title=\"Timestamps: off, elapsed, clock (t)\">Timestamps: off</button> <button type=\"button\" class=\"button quiet small\" id=\"log-wrap\" aria-pressed=\"false\" title=\"Wrap long lines (w)\">Wrap</button> <button type=\"button\" class=\"button quiet small\" id=\"log-fold\" title=\"Fold or unfold all Steps\">Fold all</button> <button type=\"button\" class=\"button small\" id=\"log-follow\" aria-pressed=\"false\" title=\"Show what comes (f)\">Follow</button></div><a class=\"button quiet small\" id=\"log-raw\" href=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -183,7 +183,7 @@ func jobLog(p jobView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "To the end</button><p class=\"logempty\" id=\"log-empty\" hidden>Nothing was printed yet.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "Jump to bottom</button><p class=\"logempty\" id=\"log-empty\" hidden>No output</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -98,7 +98,8 @@ func shallow(text string) string {
 }
 
 // notesWriter knows no extension that writes a style or an id.
-var notesWriter = goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Linkify),
+var notesWriter = goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Linkify,
+	extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone))),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(safeNodes{}, 1))))
 
 // safeNodes renders what could do harm.

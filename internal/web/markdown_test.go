@@ -46,7 +46,7 @@ func TestMarkdownIsSafe(t *testing.T) {
 }
 
 // safeTag has every tag that notes may become, with its attributes.
-var safeTag = regexp.MustCompile(`^<(?:/?(?:p|h3|ul|ol|li|em|strong|code|pre|blockquote|del)|/a|hr|br|hr /|br /|ol start="[0-9]+"|code class="language-[^"<>]*"|` +
+var safeTag = regexp.MustCompile(`^<(?:/?(?:p|h3|ul|ol|li|em|strong|code|pre|blockquote|del|table|thead|tbody|tr|th|td)|/a|hr|br|hr /|br /|ol start="[0-9]+"|code class="language-[^"<>]*"|` +
 	`a href="https?://[^"<>\x00-\x20]*" rel="noopener noreferrer nofollow" target="_blank")>$`)
 
 // tagsOf gives the tags of some HTML.

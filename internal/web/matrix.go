@@ -67,10 +67,10 @@ var matrixFilters = []struct {
 	statuses    []work.NodeStatus
 }{
 	{"failed", "Failed", []work.NodeStatus{work.NodeFailed, work.NodeUnknown, work.NodeCanceled}},
-	{"running", "Under way", []work.NodeStatus{work.NodeRunning}},
-	{"waiting", "To do", []work.NodeStatus{control.NodePending}},
+	{"running", "Running", []work.NodeStatus{work.NodeRunning}},
+	{"waiting", "Pending", []work.NodeStatus{control.NodePending}},
 	{"not-run", "Not run", []work.NodeStatus{work.NodeNotRun}},
-	{"done", "Through", []work.NodeStatus{work.NodeSucceeded, work.NodeSkipped, work.NodeRecovered, work.NodeIgnored}},
+	{"done", "Completed", []work.NodeStatus{work.NodeSucceeded, work.NodeSkipped, work.NodeRecovered, work.NodeIgnored}},
 }
 
 // matrixOf makes the window that the address asks for. It reads how many Items are where of each Node, and of the Nodes of the window alone what became

@@ -205,7 +205,7 @@ func TestBrowserRunsARunbook(t *testing.T) {
 	b.write("#option-0", "v1.2")
 	b.click("dialog[open] .button.primary")
 	b.until(`location.pathname.startsWith("/jobs/") && document.querySelector("#items")?.innerText.includes("drain")`)
-	b.until(`document.querySelector("#job-head").innerText.includes("Awaits approval")`)
+	b.until(`document.querySelector("#job-head").innerText.includes("Needs approval")`)
 	if text := eval[string](b, `document.body.innerText`); strings.Contains(text, "hunter22") || !strings.Contains(text, "Is the first Node well?") {
 		t.Errorf("%s", text)
 	}

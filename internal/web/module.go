@@ -71,7 +71,7 @@ func (m moduleView) inGraph() string {
 
 // history is the table of its last Jobs.
 func (m moduleView) history() jobList {
-	return jobList{visit: m.visit, id: "history", label: "Jobs of " + m.Path(), jobs: m.Jobs, without: []string{"module"}, none: smallEmpty("No Job of it yet.")}
+	return jobList{visit: m.visit, id: "history", label: "Jobs of " + m.Path(), jobs: m.Jobs, without: []string{"module"}, none: smallEmpty("No jobs yet")}
 }
 
 // commit gives the newest Job that fetched a source.
@@ -120,7 +120,7 @@ func inherited(own, effective bool) string {
 	case own:
 		return ""
 	case effective:
-		return "default of the Namespace"
+		return "namespace default"
 	}
 	return ""
 }

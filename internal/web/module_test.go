@@ -38,10 +38,10 @@ func TestModulePages(t *testing.T) {
 		}
 	}
 	for path, words := range map[string][]string{
-		"/modules":                          {"postgres", "Awaits approval", "Interrupted", "Failed", "Never applied", "Destroyed", "Up to date", "#1"},
+		"/modules":                          {"postgres", "Needs approval", "Interrupted", "Failed", "Never applied", "Destroyed", "Applied", "#1"},
 		"/stacks/prod":                      {`class="edge"`, "prod/network/vpc, Running", "vpc", "prod/data/cache"},
 		"/stacks/prod/network":              {"eu-central-1", "hidden", "before plan", "30m"},
-		"/modules/prod/network/vpc":         {"eu-west-3", "in place of the default", "default of the Namespace", "hidden", "vpc-0a1b2c3d", "list(string)", "4f2a9c1e8b7d", "after apply", "Why is it waiting?", "module_busy", "backend.tf", "main, folder vpc", "ONLINE"},
+		"/modules/prod/network/vpc":         {"eu-west-3", "overrides the namespace default", "namespace default", "hidden", "vpc-0a1b2c3d", "list(string)", "4f2a9c1e8b7d", "after apply", "Why is it waiting?", "module busy", "backend.tf", "main, folder vpc", "ONLINE"},
 		"/modules/prod/data/cache":          {"subnet-2", `href="/modules/prod/network/vpc"`, "no runner with the labels", "legwork assignment create"},
 		"/modules/prod/apps/api":            {"prod/data/postgres has no outputs yet"},
 		"/modules/prod/jobs/backup":         {"/modules/prod/jobs/backup/run"},

@@ -12,15 +12,23 @@ import (
 
 // moduleMoods are the states of Modules.
 var moduleMoods = map[control.ModuleState]mood{
-	control.ModuleApproval:    {"Awaits approval", "pause", "ask"},
+	control.ModuleApproval:    {"Needs approval", "pause", "ask"},
 	control.ModuleInterrupted: {"Interrupted", "warn", "warn"},
 	control.ModuleFailed:      {"Failed", "cross", "bad"},
 	control.ModuleRunning:     {"Running", "spin", "busy"},
 	control.ModuleWaiting:     {"Waiting", "ring", "calm"},
 	control.ModuleChanged:     {"Changed since", "half", "ask"},
-	control.ModuleUpToDate:    {"Up to date", "check", "good"},
+	control.ModuleUpToDate:    {"Applied", "check", "good"},
 	control.ModuleNever:       {"Never applied", "dashed", "calm"},
 	control.ModuleDestroyed:   {"Destroyed", "slash", "calm"},
+}
+
+// moduleMood is how the state of a module is shown: a script is run, not applied.
+func moduleMood(m control.ModuleNode) mood {
+	if m.State == control.ModuleUpToDate && m.Settled.Action == work.Run {
+		return mood{"Last run succeeded", "check", "good"}
+	}
+	return known(moduleMoods, m.State)
 }
 
 // moduleKinds are the events that may change how a Module is, or which there are.

@@ -34,7 +34,7 @@ func modulesBody(t treeView) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Modules</h1><p>What is built, by Stack and Namespace, and how it is.</p></div><div class=\"actions\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Modules</h1><p>Modules by stack and namespace</p></div><div class=\"actions\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -150,7 +150,7 @@ func treeRows(t treeView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = empty("search", "No Module fits", "Search for another path, or choose another state.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = empty("search", "No modules match", "Try a different search or filter.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -513,7 +513,7 @@ func moduleLine(v *visit, id, name string, m control.ModuleNode, j *work.Job) te
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = badge(known(moduleMoods, m.State)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = badge(moduleMood(m)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

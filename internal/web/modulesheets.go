@@ -27,7 +27,7 @@ func actionWord(a work.Action) string { return orWord(actionWords[a], string(a))
 
 var priorityOptions = []option{
 	{string(work.PriorityNormal), "Normal", "In the order in which Jobs come."},
-	{string(work.PriorityHigh), "High", "Before normal ones that came up to ten minutes earlier."},
+	{string(work.PriorityHigh), "High", "Jumps ahead of jobs queued in the last 10 minutes."},
 	{string(work.PriorityLow), "Low", "After normal ones of the next ten minutes."},
 }
 
@@ -145,5 +145,5 @@ func (m moduleView) willDo(a work.Action) []string {
 	if asks {
 		return []string{"It plans, and waits then until a person approves what it would do."}
 	}
-	return []string{"It plans, and applies that plan at once, without asking."}
+	return []string{"Plans and auto-applies."}
 }

@@ -167,9 +167,9 @@ func submitForm(m moduleView, a work.Action, f form) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var9 string
-				templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs("Outputs that change queue Jobs of what takes them: " + counted(len(m.GivesTo), "Module") + ".")
+				templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs("Changed outputs trigger " + counted(len(m.GivesTo), "dependent module") + ".")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `modulesheets.templ`, Line: 33, Col: 105}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `modulesheets.templ`, Line: 33, Col: 88}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 				if templ_7745c5c3_Err != nil {
@@ -286,7 +286,7 @@ func destroyField(name string, f form) templ.Component {
 			templ_7745c5c3_Var11 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = field(input{name: "confirm", label: "Name of the Module", complete: "off", required: true, help: "Type " + name + " to say that you mean it."}, f).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = field(input{name: "confirm", label: "Name of the Module", complete: "off", required: true, help: "Type " + name + " to confirm."}, f).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -111,7 +111,7 @@ func (p *nodesView) choose() {
 	}
 	p.tabs = []tab{
 		{title: "All that match", path: p.with("cover", ""), count: p.Matched, on: !uncovered},
-		{title: "Not covered", path: p.with("cover", "none"), count: p.Uncovered, on: uncovered},
+		{title: "No runner", path: p.with("cover", "none"), count: p.Uncovered, on: uncovered},
 	}
 }
 

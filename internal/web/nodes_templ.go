@@ -34,7 +34,7 @@ func nodesBody(p nodesView) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Nodes</h1><p>Machines that Runbooks and commands work on, and the Runner that reaches each.</p></div><div class=\"actions\"><a class=\"button\" href=\"/node-sources\">Node sources</a> ")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Nodes</h1><p>Hosts that runbooks and commands target</p></div><div class=\"actions\"><a class=\"button\" href=\"/node-sources\">Node sources</a> ")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -91,7 +91,7 @@ func nodesBody(p nodesView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if p.filter == "" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<p class=\"help\">Clauses are anded: <code>tags: web+prod</code> <code>tags: a,b</code> <code>name: web-.*</code> <code>os: linux</code> <code>attribute.rack: r1</code> <code>!name: web-9</code></p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<p class=\"help\">Terms are combined with AND: <code>tags: web+prod</code> <code>tags: a,b</code> <code>name: web-.*</code> <code>os: linux</code> <code>attribute.rack: r1</code> <code>!name: web-9</code></p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -488,7 +488,7 @@ func nodesPreview(filter string, l control.NodeList) templ.Component {
 				}
 			}
 			if l.Uncovered > 0 {
-				templ_7745c5c3_Err = badge(mood{"Not covered: " + number(l.Uncovered), "warn", "warn"}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = badge(mood{"No runner: " + number(l.Uncovered), "warn", "warn"}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -839,7 +839,7 @@ func nodeRows(p nodesView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else if p.wrong != nil {
-				templ_7745c5c3_Err = empty("search", "The filter is not whole yet", "What is wrong stands below the field.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = empty("search", "Invalid filter", "See the error above.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1036,7 +1036,7 @@ func nodeOrigin(v *visit, n control.NodeView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		case n.Instance != "":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 87, "<span class=\"soft\">own host of an Instance</span> <span class=\"under\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 87, "<span class=\"soft\">runner host</span> <span class=\"under\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1220,7 +1220,7 @@ func coverCell(v *visit, n control.NodeView) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if n.Runner == "" {
-			templ_7745c5c3_Err = badge(mood{"Not covered", "warn", "warn"}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = badge(mood{"No runner", "warn", "warn"}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1488,7 +1488,7 @@ func nodeFacts(p oneNode) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if p.Runner == "" {
-			templ_7745c5c3_Err = noteBox("warn", "No Runner covers it.", "Give a Runner that is assigned to the whole Stack a Node filter that matches it.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = noteBox("warn", "No runner covers this node.", "Add a node filter that matches it to a runner that is assigned to the whole stack.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -36,7 +36,7 @@ func loadNodeSources(v *visit) (content, error) {
 
 // sourceMoods are how Node sources are.
 var sourceMoods = map[string]mood{
-	"fresh": {"Fresh", "check", "good"}, "failed": {"Failed", "cross", "bad"}, "stale": {"Failed, older Nodes stay", "warn", "warn"}, "never": {"Never asked", "dashed", "calm"},
+	"fresh": {"Up to date", "check", "good"}, "failed": {"Failed", "cross", "bad"}, "stale": {"Failed, older Nodes stay", "warn", "warn"}, "never": {"Never checked", "dashed", "calm"},
 }
 
 // sourceState names how a Node source is.
@@ -68,7 +68,7 @@ func intervalText(s catalog.NodeSource) string {
 	case s.Type == catalog.FromOutputs:
 		return "read off the outputs whenever its Nodes are asked for"
 	case s.Interval == 0:
-		return "on demand alone"
+		return "on demand only"
 	}
 	return "every " + declaredTime(s.Interval)
 }
@@ -127,7 +127,7 @@ func loadNodeSource(v *visit) (content, error) {
 }
 
 func (p oneSource) history() jobList {
-	return jobList{visit: p.visit, id: "source-jobs", label: "Jobs that asked it", jobs: p.jobs, without: []string{"module"}, none: smallEmpty("It was not asked lately.")}
+	return jobList{visit: p.visit, id: "source-jobs", label: "Jobs that asked it", jobs: p.jobs, without: []string{"module"}, none: smallEmpty("Not checked recently")}
 }
 
 // sourceSheets add, change, refresh and delete Node sources.
@@ -151,7 +151,7 @@ type sourceFields struct {
 }
 
 func (v *visit) sourceForm(f form, spec catalog.NodeSourceSpec, fixed bool) (sourceFields, error) {
-	s := sourceFields{f: f, spec: spec, fixed: fixed, runners: []option{{value: "", title: "None: it is of outputs"}}}
+	s := sourceFields{f: f, spec: spec, fixed: fixed, runners: []option{{value: "", title: "None (module outputs only)"}}}
 	runners, err := v.Control.Runners(v.ctx, v.actor)
 	if err != nil {
 		return s, err

@@ -42,6 +42,9 @@ func loadOverview(v *visit) (content, error) {
 	if o.fleet, err = v.fleet(); err != nil {
 		return content{}, err
 	}
+	if err = v.fillDemand(first(o.fleet, mostShown)); err != nil {
+		return content{}, err
+	}
 	if o.queue, err = v.loadHistory(""); err != nil {
 		return content{}, err
 	}
@@ -126,5 +129,5 @@ func longestWait(o overview) string {
 	for _, j := range o.waiting {
 		longest = max(longest, o.now.Sub(j.QueuedAt))
 	}
-	return "up to " + span(longest.Truncate(10*time.Second))
+	return "Longest wait: " + span(longest.Truncate(10*time.Second))
 }

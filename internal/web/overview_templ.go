@@ -41,7 +41,7 @@ func overviewBody(o overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<div class=\"columns\"><div class=\"stack\"><section class=\"panel\" aria-labelledby=\"running-title\"><div class=\"panel-head\"><h2 id=\"running-title\">Under way</h2></div><div class=\"scroll\"><table class=\"stacked compact\"><thead class=\"hush\"><tr><th scope=\"col\">Job</th><th scope=\"col\">State</th><th scope=\"col\">Step</th><th scope=\"col\">Where</th><th scope=\"col\">For</th></tr></thead>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<div class=\"columns\"><div class=\"stack\"><section class=\"panel\" aria-labelledby=\"running-title\"><div class=\"panel-head\"><h2 id=\"running-title\">Active jobs</h2></div><div class=\"scroll\"><table class=\"stacked compact\"><thead class=\"hush\"><tr><th scope=\"col\">Job</th><th scope=\"col\">State</th><th scope=\"col\">Step</th><th scope=\"col\">Runner</th><th scope=\"col\">Age</th></tr></thead>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -49,7 +49,7 @@ func overviewBody(o overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</table></div></section><section class=\"panel\" aria-labelledby=\"waiting-title\"><div class=\"panel-head\"><h2 id=\"waiting-title\">Waiting, and why</h2></div><div class=\"scroll\"><table class=\"stacked compact\"><thead class=\"hush\"><tr><th scope=\"col\">Job</th><th scope=\"col\">Why it waits</th><th scope=\"col\">For</th></tr></thead>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</table></div></section><section class=\"panel\" aria-labelledby=\"waiting-title\"><div class=\"panel-head\"><h2 id=\"waiting-title\">Queued</h2></div><div class=\"scroll\"><table class=\"stacked compact\"><thead class=\"hush\"><tr><th scope=\"col\">Job</th><th scope=\"col\">Reason</th><th scope=\"col\">Age</th></tr></thead>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -86,7 +86,7 @@ func overviewBody(o overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</section><section class=\"panel\" aria-labelledby=\"failed-title\"><div class=\"panel-head\"><h2 id=\"failed-title\">Failed lately</h2></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</section><section class=\"panel\" aria-labelledby=\"failed-title\"><div class=\"panel-head\"><h2 id=\"failed-title\">Recent failures</h2></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -128,19 +128,19 @@ func tiles(o overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = tile("busy", "spin", "Under way", o.count(underWay...), "", "").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = tile("busy", "spin", "Running", o.count(running...), "", "").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = tile("", "ring", "Waiting", o.count(work.Queued), "", longestWait(o)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = tile("", "ring", "Queued", o.count(work.Queued), "", longestWait(o)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = tile(toneIf("ask", o.count(work.AwaitingApproval) > 0), "pause", "Await approval", o.count(work.AwaitingApproval), "", "").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = tile(toneIf("ask", o.count(work.AwaitingApproval) > 0), "pause", "Needs approval", o.count(work.AwaitingApproval), "", "").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = tile(toneIf("bad", o.counts.Failed > 0), "cross", "Failed", o.counts.Failed, "", "in the last day").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = tile(toneIf("bad", o.counts.Failed > 0), "cross", "Failed", o.counts.Failed, "", "last 24 hours").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -148,7 +148,7 @@ func tiles(o overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = tile("", "half", "Places taken", used, "of "+number(all), "").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = tile("", "half", "Slots in use", used, "of "+number(all), "").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -313,7 +313,7 @@ func runningRows(o overview) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = smallEmpty("Nothing is under way.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = smallEmpty("No active jobs.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -494,7 +494,7 @@ func waitingRows(o overview) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = smallEmpty("Nothing waits.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = smallEmpty("Nothing queued").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -631,7 +631,7 @@ func failedLines(o overview) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = smallEmpty("No Job has failed.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = smallEmpty("No failed jobs").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -960,7 +960,7 @@ func fleetLine(o overview, r runnerView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = badge(known(runnerMoods, r.Status)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = badge(r.statusMood()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -993,14 +993,14 @@ func queueCharts(o overview) templ.Component {
 			templ_7745c5c3_Var38 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 73, "<div class=\"pair\" id=\"queue\"><figure><figcaption><span>Jobs that waited</span><b>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 73, "<div class=\"pair\" id=\"queue\"><figure><figcaption><span>Queued jobs</span><b>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var39 string
 		templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs(number(o.count(work.Queued)))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 215, Col: 77}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview.templ`, Line: 215, Col: 72}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var39))
 		if templ_7745c5c3_Err != nil {
@@ -1010,7 +1010,7 @@ func queueCharts(o overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = picture(chartOf(o.queue.waiting, "Jobs that waited", sayCount), "").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = picture(chartOf(o.queue.waiting, "Queued jobs", sayCount), "").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -34,7 +34,7 @@ func releasesBody(v *visit, all []control.Release, sorted sorting) templ.Compone
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Releases</h1><p>Of this program, signed: what Runners are updated to.</p></div><div class=\"actions\"><a class=\"button\" href=\"/releases/notes\" data-sheet>Release notes</a></div></div><section class=\"panel\" id=\"list\" aria-label=\"Releases\"><div class=\"scroll\"><table class=\"stacked\"><thead><tr>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Releases</h1><p>Signed Legwork releases available to runners</p></div><div class=\"actions\"><a class=\"button\" href=\"/releases/notes\" data-sheet>Release notes</a></div></div><section class=\"panel\" id=\"list\" aria-label=\"Releases\"><div class=\"scroll\"><table class=\"stacked\"><thead><tr>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -18,7 +18,7 @@ const runEvery = time.Second
 
 // nodeMoods are the states of an Item on a Node.
 var nodeMoods = map[work.NodeStatus]mood{
-	control.NodePending: {"To do", "dashed", "calm"},
+	control.NodePending: {"Pending", "dashed", "calm"},
 	work.NodeRunning:    {"Running", "spin", "busy"},
 	work.NodeSucceeded:  {"Succeeded", "check", "good"},
 	work.NodeFailed:     {"Failed", "cross", "bad"},
@@ -338,7 +338,7 @@ func (p jobView) runText() string {
 		return "Nobody approved in time: nothing further was done."
 	case work.Running:
 		if i := p.job.Current(); i < len(p.job.Steps) {
-			return "Under way at " + counted(len(p.run.Plan.Parts), "Runner") + ", with step " + p.job.Steps[i].Name + "."
+			return "Running step " + p.job.Steps[i].Name + " on " + counted(len(p.run.Plan.Parts), "runner") + "."
 		}
 	}
 	return stateText(p.job)

@@ -207,7 +207,7 @@ func loadRunbook(v *visit) (content, error) {
 }
 
 func (p runbookView) history() jobList {
-	return jobList{visit: p.visit, id: "runbook-jobs", label: "Jobs of the Runbook", jobs: p.jobs, without: []string{"module", "runner"}, none: smallEmpty("It was not run yet.")}
+	return jobList{visit: p.visit, id: "runbook-jobs", label: "Jobs of the Runbook", jobs: p.jobs, without: []string{"module", "runner"}, none: smallEmpty("Not run yet")}
 }
 
 // stepKind names what a step does, with its sign.
@@ -259,7 +259,7 @@ func stepText(s catalog.RunbookStep) string {
 	case s.Runbook != nil:
 		return s.Runbook.Name
 	case s.Approval != nil:
-		return orWord(s.Approval.Message, "A person has to approve.")
+		return orWord(s.Approval.Message, "Waiting for approval")
 	case s.Wait != nil:
 		return waitText(*s.Wait)
 	case s.Copy != nil:
@@ -344,7 +344,7 @@ func stepNotes(s catalog.RunbookStep) (notes []string) {
 }
 
 var strategyTexts = map[catalog.Strategy]string{
-	catalog.NodeFirst: "Node by Node: each goes through all steps before the next begins", catalog.StepFirst: "step by step: every Node does one before any does the next",
+	catalog.NodeFirst: "node by node", catalog.StepFirst: "step by step",
 	catalog.Parallel: "all at once",
 }
 

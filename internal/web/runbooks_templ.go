@@ -66,7 +66,7 @@ func runbooksBody(p runbooksView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = sortHead(p.sorted, "next", "Next by itself").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = sortHead(p.sorted, "next", "Next run").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -405,7 +405,7 @@ func runbookRow(p runbooksView, l runbookLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "</td><td data-label=\"Next by itself\" class=\"nowrap\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "</td><td data-label=\"Next run\" class=\"nowrap\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -622,7 +622,7 @@ func runbookBody(p runbookView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "\">All its Jobs</a></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "\">All jobs</a></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -995,7 +995,7 @@ func runbookNodes(p runbookView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 88, "\">See them</a>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 88, "\">View nodes</a>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1078,7 +1078,7 @@ func runbookSchedules(p runbookView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(p.schedule) == 0 {
-			templ_7745c5c3_Err = smallEmpty("None: it is run by hand.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = smallEmpty("No schedules").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1312,7 +1312,7 @@ func runbookOptions(p runbookView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = smallEmpty("It takes none.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = smallEmpty("No options.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1485,7 +1485,7 @@ func runbookFacts(p runbookView) templ.Component {
 			templ_7745c5c3_Var63 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 136, "<section class=\"panel\" id=\"runbook-facts\" aria-labelledby=\"runbook-facts-title\"><div class=\"panel-head\"><h2 id=\"runbook-facts-title\">How it runs</h2></div><dl class=\"facts panel-body\"><dt>Strategy</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 136, "<section class=\"panel\" id=\"runbook-facts\" aria-labelledby=\"runbook-facts-title\"><div class=\"panel-head\"><h2 id=\"runbook-facts-title\">Settings</h2></div><dl class=\"facts panel-body\"><dt>Strategy</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -139,13 +139,13 @@ func (d runnerDetail) hostedParts() []part {
 }
 
 func (d runnerDetail) jobTable() jobList {
-	return jobList{visit: d.visit, id: "runner-jobs", label: "Jobs of " + d.Name, jobs: d.jobs, without: []string{"runner"}, none: smallEmpty("It has had no Job.")}
+	return jobList{visit: d.visit, id: "runner-jobs", label: "Jobs of " + d.Name, jobs: d.jobs, without: []string{"runner"}, none: smallEmpty("No jobs yet")}
 }
 
 // takenText says how many places are taken, as noted last.
 func (d runnerDetail) takenText() string {
 	if math.IsNaN(d.load.taken.last()) {
-		return "nothing noted yet"
+		return "no data yet"
 	}
 	return sayCount(d.load.taken.last()) + " of " + sayCount(d.load.places.last())
 }
@@ -153,12 +153,12 @@ func (d runnerDetail) takenText() string {
 // who says who may use the Runner.
 func (d runnerDetail) who() string {
 	if d.IsAssignedToAllModules {
-		return "every Module"
+		return "all modules"
 	}
 	if len(d.assignments) == 0 {
 		return "nothing yet"
 	}
-	return counted(len(d.assignments), "Assignment")
+	return counted(len(d.assignments), "assignment")
 }
 
 // scopeOf says what an Assignment is for: a Stack, a Namespace or a Module.

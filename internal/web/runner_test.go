@@ -213,17 +213,17 @@ func TestRunnerIsActedOn(t *testing.T) {
 	does("lab/assign", url.Values{"scope": {"a/b/c/d"}}, 422, `id="p-scope"`)
 	does("lab/assign", url.Values{"scope": {"prod"}}, 200, "prod may use lab now")
 	does("lab/edit", url.Values{"name": {"lab"}, "labels": {"bad label=1"}}, 422, `id="p-labels"`)
-	does("lab/edit", url.Values{"name": {"lab"}, "description": {"other"}, "selection": {"random"}, "max_parallel_jobs": {"7"}}, 200, "other", "Any")
+	does("lab/edit", url.Values{"name": {"lab"}, "description": {"other"}, "selection": {"random"}, "max_parallel_jobs": {"7"}}, 200, "other", "Random")
 	does("lab/edit", url.Values{"name": {"lab"}, "node_filters": {"prod: tags: web,db\r\n"}, "node_priority": {"3"}}, 200, "prod: tags: web,db", "Priority 3")
 	does("lab/edit", url.Values{"name": {"lab"}, "node_filters": {"prod: tag: web"}}, 422, `id="p-node_filters"`, "prod: tag: web")
 	does("lab/edit", url.Values{"name": {"lab"}, "node_filters": {"everything"}}, 422, `id="p-node_filters"`)
 	does("lab/edit", url.Values{"name": {"lab"}, "node_filters": {"nowhere: tags: web"}}, 422, `id="p-node_filters"`)
-	does("lab/edit", url.Values{"name": {"lab"}, "description": {"other"}, "selection": {"random"}, "max_parallel_jobs": {"7"}}, 200, "none but its own hosts")
-	text := does("lab/credential", url.Values{"disconnect": {"yes"}}, 200, "shown this once")
+	does("lab/edit", url.Values{"name": {"lab"}, "description": {"other"}, "selection": {"random"}, "max_parallel_jobs": {"7"}}, 200, "its own hosts only")
+	text := does("lab/credential", url.Values{"disconnect": {"yes"}}, 200, "see it again")
 	if !madeSecret.MatchString(text) {
 		t.Error("no secret is shown")
 	}
-	text = does("lab/credentials/new", url.Values{"name": {"host-7"}, "expires": {"24h"}}, 200, "shown this once")
+	text = does("lab/credentials/new", url.Values{"name": {"host-7"}, "expires": {"24h"}}, 200, "see it again")
 	if !madeSecret.MatchString(text) {
 		t.Error("no secret is shown")
 	}

@@ -97,7 +97,7 @@ func (v *visit) backTo(r runnerView) string {
 func drainRunnerSheet() sheet {
 	return asking("drain", func(r runnerView) confirmation {
 		return confirmation{title: "Drain " + r.Name + "?", button: "Drain the Runner", tone: "primary",
-			says: []string{"None of its Instances takes a further Job, nor does one that comes later, until it is resumed.", "Jobs that wait for this Runner alone go on waiting."},
+			says: []string{"No instance accepts new jobs until you resume it.", "Jobs that wait for this Runner alone go on waiting."},
 			jobs: "They finish there."}
 	}, "NAME drains: it takes no further Job.", func(v *visit, r runnerView, _ form) error {
 		return v.Control.SetRunnerDraining(v.ctx, v.actor, r.ID, true)
@@ -144,7 +144,7 @@ func removeRunnerSheet() sheet {
 					jobs: "They finish there first."})
 			}
 			return v.confirm(r, f, confirmation{title: "Remove " + r.Name + "?", button: "Remove the Runner", tone: "danger",
-				says: []string{"Its record goes, with its credentials, Assignments and Instances, and its processes are turned away. What they did stays in the history of Jobs.",
+				says: []string{"Its record goes, with its credentials, Assignments and Instances, and its processes can no longer connect. What they did stays in the history of Jobs.",
 					"It is refused while a Module names the Runner or a Job is under way there."},
 				jobs: "It has to be over first: drain the Runner and wait, or cancel it."})
 		},
@@ -165,11 +165,11 @@ func removeRunnerSheet() sheet {
 func rotateCredentialSheet() sheet {
 	return ofRunner("credential",
 		func(v *visit, r runnerView, f form) (sheetContent, error) {
-			return v.confirm(r, f, confirmation{title: "Rotate the credential of " + r.Name + "?", button: "Make a new secret", tone: "danger",
+			return v.confirm(r, f, confirmation{title: "Rotate the credential of " + r.Name + "?", button: "Rotate secret", tone: "danger",
 				says: []string{"Every client secret that it has ends at once, and a new one is shown, this once. Its processes need that one at their next login.",
-					"To rotate without an outage, create a further credential on its page, hand it out, and delete the old one."},
+					"To rotate without an outage, add a credential on its page, distribute it, and delete the old one."},
 				jobs:   "They go on: a Session that is open lasts, and what runs outlives it.",
-				choice: &input{name: "disconnect", label: "End its Sessions now", help: "Its processes have to log in with the new secret. What they work on goes on, and is taken in once they are back."}})
+				choice: &input{name: "disconnect", label: "Disconnect active sessions", help: "Its processes must log in with the new secret. Running jobs continue, and report when the processes are back."}})
 		},
 		func(v *visit, r runnerView, f form) (outcome, error) {
 			made, err := v.Control.RotateRunnerCredential(v.ctx, v.actor, r.ID)

@@ -9,11 +9,11 @@ import (
 )
 
 var selectionOptions = []option{
-	{value: "", title: "The first that answers"}, {value: string(catalog.LeastLoaded), title: "The one with the least to do"}, {value: string(catalog.Random), title: "Any"},
+	{value: "", title: "First to respond"}, {value: string(catalog.LeastLoaded), title: "Least loaded"}, {value: string(catalog.Random), title: "Random"},
 }
 
 var lifetimeOptions = []option{
-	{value: "", title: "Persistent: one that is gone is missed"}, {value: string(catalog.Ephemeral), title: "Ephemeral: one that is gone has done its work"},
+	{value: "", title: "Persistent (reported as missing when offline)"}, {value: string(catalog.Ephemeral), title: "Ephemeral (removed when done)"},
 }
 
 func osOptions() []option {

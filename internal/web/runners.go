@@ -107,6 +107,9 @@ func (v *visit) activeJobs() ([]*work.Job, error) {
 	return append(under, queued...), err
 }
 
+// running are the states of jobs that an instance executes.
+var running = []work.Status{work.Claimed, work.Running, work.Canceling, work.Interrupted}
+
 // underWay are the states of Jobs that are bound to an Instance.
 var underWay = []work.Status{work.Claimed, work.Running, work.AwaitingApproval, work.Canceling, work.Interrupted}
 

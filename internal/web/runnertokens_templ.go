@@ -31,7 +31,7 @@ func tokensBody(v *visit, tokens []access.RegistrationToken, sorted sorting) tem
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Registration tokens</h1><p>With one a Runner registers itself. What registered is assigned to nothing until you say so.</p></div><div class=\"actions\"><a class=\"button primary\" href=\"/runners/tokens/new\" data-sheet>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Registration tokens</h1><p>Lets runners self-register. New runners start with no assignments.</p></div><div class=\"actions\"><a class=\"button primary\" href=\"/runners/tokens/new\" data-sheet>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -457,7 +457,7 @@ func newTokenBody(v *visit, t access.RegistrationToken, token string) templ.Comp
 			templ_7745c5c3_Var14 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = noteBox("warn", "The token is shown this once.", "Only its hash is kept.").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = noteBox("warn", "Copy this token now. You won't see it again.", "Only its hash is kept.").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

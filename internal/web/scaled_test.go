@@ -19,7 +19,7 @@ func TestScaledToZero(t *testing.T) {
 	if got := r.statusMood(); got.word != "Scaled to zero" || got.tone != "calm" {
 		t.Errorf("badge: got %+v, want a calm \"Scaled to zero\"", got)
 	}
-	if got, want := instancesOf(r), "0 Instances"; got != want {
+	if got, want := instancesOf(r), "0 instances online"; got != want {
 		t.Errorf("instances: got %q, want %q", got, want)
 	}
 	if got, want := fleetText(r), "An Instance starts when a Job waits."; got != want {

@@ -24,7 +24,7 @@ func TestSecretIsShownWhateverFailsAfterIt(t *testing.T) {
 		later error
 		want  string
 	}{
-		"nothing": {context.Background(), nil, "shown this once"}, "the step after": {context.Background(), errors.New("cut"), "what was to follow failed"},
+		"nothing": {context.Background(), nil, "see it again"}, "the step after": {context.Background(), errors.New("cut"), "what was to follow failed"},
 		"its re-read": {over, nil, "what was to follow failed"},
 	} {
 		text, err := web.ShownSecret(c.ctx, pages, owner(w), made, c.later)

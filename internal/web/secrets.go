@@ -120,7 +120,7 @@ func deleteSecretSheet() sheet {
 func browseSecretsSheet() sheet {
 	return sheet{path: "/secrets/browse", nav: "/secrets", need: catalog.Declare,
 		show: func(_ *visit, f form) (sheetContent, error) {
-			return sheetContent{"Look for Secrets at a Runner", browseSecretsForm(f)}, nil
+			return sheetContent{"Browse runner secrets", browseSecretsForm(f)}, nil
 		},
 		act: func(v *visit, f form) (outcome, error) {
 			job, err := v.Control.ListSecretPaths(v.ctx, v.actor, control.SecretPlace{Stack: f.get("stack"), Runner: f.get("runner"), Where: f.get("where")})

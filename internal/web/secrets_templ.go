@@ -35,7 +35,7 @@ func secretsBody(v *visit, secrets []catalog.Secret, sorted sorting) templ.Compo
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Secrets</h1><p>Values that Jobs get and nobody is shown. The narrowest scope wins: Runbook, Module, Namespace, Stack.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"page-head\"><div><h1>Secrets</h1><p>Write-only values for jobs. The narrowest scope wins: Runbook, Module, Namespace, Stack.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -48,7 +48,7 @@ func secretsBody(v *visit, secrets []catalog.Secret, sorted sorting) templ.Compo
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "Look at a Runner</a> <a class=\"button primary\" href=\"/secrets/new\" data-sheet>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "Browse runner secrets</a> <a class=\"button primary\" href=\"/secrets/new\" data-sheet>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -483,7 +483,7 @@ func secretFacts(v *visit, s control.SecretView) templ.Component {
 			templ_7745c5c3_Var21 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<section class=\"panel\" id=\"secret\"><div class=\"scroll\"><table class=\"stacked\"><thead><tr><th scope=\"col\">What</th><th scope=\"col\">Says</th></tr></thead> <tbody><tr><td>Kind</td><td data-label=\"Says\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<section class=\"panel\" id=\"secret\"><div class=\"scroll\"><table class=\"stacked\"><thead><tr><th scope=\"col\">What</th><th scope=\"col\"><span class=\"hush\">Value</span></th></tr></thead> <tbody><tr><td>Kind</td><td data-label=\"Says\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -601,7 +601,7 @@ func secretFacts(v *visit, s control.SecretView) templ.Component {
 			}
 		}
 		if len(s.Uses) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 50, "<tr><td>Used by</td><td data-label=\"Says\">nothing that is declared now</td></tr>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 50, "<tr><td>Used by</td><td data-label=\"Says\">not used</td></tr>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -692,7 +692,7 @@ func newSecretForm(f form, stack, reference string) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = field(input{name: "name", label: "Name", complete: "off", required: true, focus: true, help: "Letters, digits, - _ . inside"}, f).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = field(input{name: "name", label: "Name", complete: "off", required: true, focus: true, help: "Letters, digits, - _ ."}, f).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -786,7 +786,7 @@ func changeSecretForm(f form, s catalog.Secret) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 60, "<p class=\"soft\">Jobs that are under way keep what they were given.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 60, "<p class=\"soft\">Running jobs keep the value they received.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -875,12 +875,12 @@ func deleteSecretForm(f form, s control.SecretView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, " and wherever else its page says. Jobs that need it fail from then on, unless a wider scope has one of its name. Those that are under way keep what they were given.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, " and wherever else its page says. Jobs that need it fail from then on, unless a wider scope has one of its name. Running jobs keep the value they received.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<p class=\"soft\">Nothing that is declared takes it now. Jobs that are under way keep what they were given.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<p class=\"soft\">Nothing that is declared takes it now. Running jobs keep the value they received.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -954,7 +954,7 @@ func browseSecretsForm(f form) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = actForm(f, "Look there", "primary").Render(templ.WithChildren(ctx, templ_7745c5c3_Var37), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = actForm(f, "Browse", "primary").Render(templ.WithChildren(ctx, templ_7745c5c3_Var37), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"path"
+	"strings"
 
 	"github.com/a-h/templ"
 	"github.com/klauspost/compress/gzhttp"
@@ -68,7 +70,7 @@ func (w *Web) showSheet(rw http.ResponseWriter, r *http.Request, v *visit, s she
 func (w *Web) answerSheet(rw http.ResponseWriter, r *http.Request, v *visit, s sheet, c sheetContent, status int) {
 	p := page{path: s.path, nav: s.nav}
 	around := content{title: c.title, body: sheetPage(c)}
-	r = r.WithContext(context.WithValue(r.Context(), sheetKey, [2]string{r.URL.Path, s.nav}))
+	r = r.WithContext(context.WithValue(r.Context(), sheetKey, [2]string{r.URL.Path, s.backPath(v)}))
 	w.answer(rw, r, status, shellPage(v, p, around, frame{theme: themeOf(r)}))
 }
 
@@ -100,6 +102,15 @@ func (w *Web) actSheet(rw http.ResponseWriter, r *http.Request, v *visit, s shee
 		w.leaveNote(rw, r, done.note)
 	}
 	w.sendTo(rw, r, done.next)
+}
+
+// backPath returns the address that the sheet goes back to without scripts: the page of its subject where it has one.
+func (s sheet) backPath(v *visit) string {
+	parent, _, _ := strings.Cut(s.path, "}/")
+	if subject := v.request.URL.Path; strings.HasPrefix(parent, "/jobs/{") {
+		return path.Dir(subject)
+	}
+	return s.nav
 }
 
 // sheetAddress gives the address of the sheet that is rendered, where its form goes also when it stands over another page, and

@@ -39,7 +39,7 @@ func TestShots(t *testing.T) {
 				b.isLive()
 			}
 			if eval[bool](b, `!!document.querySelector("#log")`) {
-				b.until(`document.querySelector(".ll") || document.querySelector("#log")?.innerText.includes("Nothing was printed")`)
+				b.until(`document.querySelector(".ll") || document.querySelector("#log")?.innerText.includes("No output")`)
 			}
 			b.do(chromedp.FullScreenshot(&png, 100))
 			if err := os.WriteFile(fmt.Sprintf("%s/%s-%s.png", folder, p.name, look.name), png, 0o644); err != nil {

@@ -295,7 +295,7 @@ func showcase(v *visit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = field(input{name: "plain", label: "Name", help: "a-z, 0-9 and - _ . inside"}, form{}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = field(input{name: "plain", label: "Name", help: "Lowercase letters, digits, - _ ."}, form{}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -70,7 +70,7 @@ func stackBody(s stackView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<p>A Stack: outputs flow inside it and never out of it.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<p>No description</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -102,12 +102,12 @@ func stackBody(s stackView) templ.Component {
 			}
 		}
 		if s.crowded {
-			templ_7745c5c3_Err = noteBox("", "This Stack has "+counted(len(s.Modules), "Module")+", too many for one picture.", "Choose a Namespace: it is shown with what it gives to and takes from.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = noteBox("", "This Stack has "+counted(len(s.Modules), "Module")+", too many for one picture.", "Choose a Namespace: it is shown with its dependencies.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<section class=\"panel\" aria-labelledby=\"graph-title\"><div class=\"panel-head\"><h2 id=\"graph-title\">What takes outputs of what</h2><span class=\"more hide-narrow hide-print\">Drag to move, Ctrl and wheel to enlarge</span></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<section class=\"panel\" aria-labelledby=\"graph-title\"><div class=\"panel-head\"><h2 id=\"graph-title\">Dependency graph</h2><span class=\"more hide-narrow hide-print\">Drag to pan, Ctrl+scroll to zoom</span></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -130,7 +130,7 @@ func stackBody(s stackView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</section><section class=\"panel\" aria-labelledby=\"stack-list-title\"><div class=\"panel-head\"><h2 id=\"stack-list-title\">The same as a list</h2></div><div class=\"scroll\"><table class=\"stacked\"><thead><tr>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</section><section class=\"panel\" aria-labelledby=\"stack-list-title\"><div class=\"panel-head\"><h2 id=\"stack-list-title\">Modules</h2></div><div class=\"scroll\"><table class=\"stacked\"><thead><tr>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -334,7 +334,7 @@ func stackLine(s stackView, m control.ModuleNode) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = badge(known(moduleMoods, m.State)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = badge(moduleMood(m)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -519,7 +519,7 @@ func namespaceBody(p namespaceView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "<p>A Namespace: its Modules take its defaults where they say nothing themselves.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "<p>No description</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

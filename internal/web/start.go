@@ -18,7 +18,7 @@ var startFiles embed.FS
 
 // startKinds are the ways to start a Runner once its settings are written.
 var startKinds = []struct{ file, title, note string }{
-	{"shell", "Shell", "The program has to be there. An interrupt drains it: it ends after the Jobs that run."},
+	{"shell", "Shell", "Requires the legwork binary. Ctrl-C drains and exits when jobs finish."},
 	{"docker", "Docker", "Build the image first: docker build -t legwork -f deploy/Dockerfile . A stop drains it."},
 	{"compose", "Compose", "Build the image first: docker build -t legwork -f deploy/Dockerfile ."},
 	{"kubernetes", "Kubernetes", "The image has to be where the cluster finds it. Each Instance is named after its Pod and keeps its folder."},

@@ -30,7 +30,7 @@ type timelineRow struct {
 
 // stepMoods are the states of Steps.
 var stepMoods = map[work.StepStatus]mood{
-	work.StepPending:   {"To do", "dashed", "calm"},
+	work.StepPending:   {"Pending", "dashed", "calm"},
 	work.StepSent:      {"Sent", "half", "busy"},
 	work.StepRunning:   {"Running", "spin", "busy"},
 	work.StepSucceeded: {"Succeeded", "check", "good"},
@@ -80,7 +80,7 @@ func (t *timeline) addQueue(j *work.Job) {
 	case j.Status == work.Queued:
 		row.mood, row.to, row.open, row.note = mood{"Waits", "ring", "calm"}, t.end, true, sentence(j.Wait.Text)
 	case b == nil:
-		row.mood, row.to = mood{"Left", "slash", "calm"}, t.end
+		row.mood, row.to = mood{"Left queue", "slash", "calm"}, t.end
 	case b.OfferedAt.IsZero() || b.OfferedAt.Before(j.QueuedAt):
 		row.to = b.ClaimedAt
 	default:
@@ -88,27 +88,43 @@ func (t *timeline) addQueue(j *work.Job) {
 	}
 	t.rows = append(t.rows, row)
 	if b != nil && !b.OfferedAt.IsZero() && !b.OfferedAt.Before(j.QueuedAt) && j.Status != work.Queued {
-		t.rows = append(t.rows, timelineRow{id: "offer", name: "Offer", mood: mood{"Taken", "check", "good"}, where: b, from: b.OfferedAt, to: b.ClaimedAt, kind: "offer"})
+		t.rows = append(t.rows, timelineRow{id: "offer", name: "Offer", mood: mood{"Accepted", "check", "good"}, where: b, from: b.OfferedAt, to: b.ClaimedAt, kind: "offer"})
 	}
 }
 
 // addApproval adds the wait for a person before a Step.
 func (t *timeline) addApproval(j *work.Job, i int) {
-	if i == 0 || !j.Steps[i].Approval || j.Steps[i-1].FinishedAt.IsZero() {
+	row, ok := approvalRow(j, i)
+	if !ok {
 		return
 	}
-	row := timelineRow{id: "approval", name: "Approval", from: j.Steps[i-1].FinishedAt, kind: "ask"}
-	switch {
-	case j.Status == work.AwaitingApproval:
-		row.mood, row.to, row.open, row.note = mood{"Awaited", "pause", "ask"}, t.end, true, "A person has to look at the plan."
-	case j.Approval != nil && !j.Approval.At.Before(row.from):
-		row.mood, row.to, row.note = mood{"Approved", "check", "good"}, j.Approval.At, saidBy("By", j.Approval.By, j.Approval.Reason)
-	case j.Status == work.Declined || j.Status == work.Expired || (j.Status == work.Canceled && j.Steps[i].StartedAt.IsZero()):
-		row.mood, row.to, row.note = known(jobMoods, j.Status), t.end, whyOf(j)
-	default:
-		return // nobody was asked: there was nothing to do, or the same plan had been approved
+	if row.open {
+		row.to = t.end
 	}
 	t.rows = append(t.rows, row)
+}
+
+// approvalRow returns the wait for a person before a step. It is not ok when nobody was asked: there was nothing to do,
+// or the same plan had been approved.
+func approvalRow(j *work.Job, i int) (row timelineRow, ok bool) {
+	if i == 0 || !j.Steps[i].Approval || j.Steps[i-1].FinishedAt.IsZero() {
+		return row, false
+	}
+	row = timelineRow{id: "approval", name: "Approval", from: j.Steps[i-1].FinishedAt, kind: "ask"}
+	neverStarted := j.Status == work.Canceled && j.Steps[i].StartedAt.IsZero()
+	switch {
+	case j.Status == work.AwaitingApproval:
+		row.mood, row.open, row.note = mood{"Waiting", "pause", "ask"}, true, "Waiting for plan approval"
+	case j.Approval != nil && !j.Approval.At.Before(row.from):
+		row.mood = mood{"Approved", "check", "good"}
+		row.to, row.note = j.Approval.At, saidBy("By", j.Approval.By, j.Approval.Reason)
+	case j.Status == work.Declined || j.Status == work.Expired || neverStarted:
+		row.mood = known(jobMoods, j.Status)
+		row.to, row.note = j.FinishedAt, whyOf(j)
+	default:
+		return row, false
+	}
+	return row, true
 }
 
 func (t *timeline) addStep(j *work.Job, s work.Step) {

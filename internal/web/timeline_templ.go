@@ -47,7 +47,7 @@ func timelinePanel(v *visit, j *work.Job, t timeline) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</span></div><div class=\"scroll\"><table class=\"timeline\"><thead><tr><th scope=\"col\">Step</th><th scope=\"col\">State</th><th scope=\"col\">Where</th><th scope=\"col\" class=\"end\">Began</th><th scope=\"col\" class=\"end\">Took</th><th scope=\"col\" class=\"strip-cell\"><span class=\"hush\">Time line</span> <span class=\"scale\" aria-hidden=\"true\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</span></div><div class=\"scroll\"><table class=\"timeline\"><thead><tr><th scope=\"col\">Step</th><th scope=\"col\">State</th><th scope=\"col\">Where</th><th scope=\"col\" class=\"end\">Began</th><th scope=\"col\" class=\"end\">Duration</th><th scope=\"col\" class=\"strip-cell\"><span class=\"hush\">Time line</span> <span class=\"scale\" aria-hidden=\"true\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

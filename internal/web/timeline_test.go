@@ -48,14 +48,14 @@ func TestTimeline(t *testing.T) {
 	want := strings.TrimSpace(`
 Attempt 1|Lost|+0ms|20s|edge/e-1
 Queue|Done|+20s|1s|-
-Offer|Taken|+21s|1s|edge/e-2
+Offer|Accepted|+21s|1s|edge/e-2
 Fetch|Succeeded|+22s|1s|edge/e-2
 Init|Succeeded|+23s|1s|edge/e-2
 Validate|Succeeded|+24s|1s|edge/e-2
 Plan|Succeeded|+25s|1s|edge/e-2
 Approval|Approved|+26s|24s|-
 Apply|Running|+50s|50s|edge/e-2
-Output|To do|||-`)
+Output|Pending|||-`)
 	line := timelineOf(applied(), at(100))
 	if got := strings.ReplaceAll(told(line), "+0s|", "+0ms|"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -147,5 +147,47 @@ func TestPlansAreForgotten(t *testing.T) {
 	}
 	if len(c.pages) != plansKept || len(c.order) != plansKept || c.get("0") != nil || c.get(fmt.Sprint(3*plansKept-1)) == nil {
 		t.Errorf("%d pages, %d in order", len(c.pages), len(c.order))
+	}
+}
+
+// TestDurationLeavesOutTheApproval checks that the duration of a job is the time it worked, and that the wait for a
+// person is known.
+func TestDurationLeavesOutTheApproval(t *testing.T) {
+	j := applied()
+	j.Status, j.FinishedAt = work.Succeeded, at(60)
+	j.StartedAt = at(22)
+	if got, want := approvalWait(j), 24*time.Second; got != want {
+		t.Errorf("approval: got %s, want %s", got, want)
+	}
+	if got, want := lastedOf(j), "14s"; got != want {
+		t.Errorf("duration: got %s, want %s", got, want)
+	}
+}
+
+// TestHoursStayOffTheValues checks that no hour of a chart is written where its lowest value stands.
+func TestHoursStayOffTheValues(t *testing.T) {
+	end := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	s := series{end: end, values: make([]float64, int(6*time.Hour/historyBucket))}
+	c := chartOf(s, "Queued jobs", sayCount)
+	if len(c.hours) == 0 {
+		t.Fatal("got no hours")
+	}
+	for _, h := range c.hours {
+		if h.at-hourWidth/2 < chartLeft {
+			t.Errorf("got %s at %.0f, which meets the values", h.text, h.at)
+		}
+	}
+}
+
+// TestStateTextRepeatsNothing checks that the head of a job is silent where its badge or a note says the same.
+func TestStateTextRepeatsNothing(t *testing.T) {
+	waiting := &work.Job{Status: work.Queued, Wait: work.Wait{Code: work.WaitForModule, Text: "waiting for an output of prod/data/postgres"}}
+	for _, j := range []*work.Job{waiting, {Status: work.Succeeded}, {Status: work.Failed}, {Status: work.Canceled}} {
+		if got := stateText(j); got != "" {
+			t.Errorf("%s: got %q, want nothing", j.Status, got)
+		}
+	}
+	if got := partMood(work.Succeeded); got.tone == "good" {
+		t.Errorf("a runner's share of a job: got %+v, want no success", got)
 	}
 }

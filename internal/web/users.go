@@ -47,14 +47,16 @@ func newUserSheet() sheet {
 }
 
 // ofUser makes a sheet about one user.
-func ofUser(path string, body func(u access.User, f form) (sheetContent, error), act func(v *visit, u access.User, f form) (outcome, error)) sheet {
+func ofUser(path string,
+	body func(v *visit, u access.User, f form) (sheetContent, error), act func(v *visit, u access.User, f form) (outcome, error),
+) sheet {
 	return sheet{path: "/users/{user}/" + path, nav: "/users", need: catalog.Administer,
 		show: func(v *visit, f form) (sheetContent, error) {
 			u, err := v.userNamed(v.request.PathValue("user"))
 			if err != nil {
 				return sheetContent{}, err
 			}
-			return body(u, f)
+			return body(v, u, f)
 		},
 		act: func(v *visit, f form) (outcome, error) {
 			u, err := v.userNamed(v.request.PathValue("user"))
@@ -81,7 +83,7 @@ func (v *visit) userNamed(name string) (access.User, error) {
 
 func rolesSheet() sheet {
 	return ofUser("role",
-		func(u access.User, f form) (sheetContent, error) {
+		func(_ *visit, u access.User, f form) (sheetContent, error) {
 			return sheetContent{"Role of " + u.Name, roleForm(u, f)}, nil
 		},
 		func(v *visit, u access.User, f form) (outcome, error) {
@@ -92,7 +94,7 @@ func rolesSheet() sheet {
 
 func passwordSheet() sheet {
 	return ofUser("password",
-		func(u access.User, f form) (sheetContent, error) {
+		func(_ *visit, u access.User, f form) (sheetContent, error) {
 			return sheetContent{"Password of " + u.Name, passwordForm(u, f)}, nil
 		},
 		func(v *visit, u access.User, f form) (outcome, error) {
@@ -138,8 +140,8 @@ func (v *visit) endSessions(user string, f form, next string) (outcome, error) {
 
 func deleteUserSheet() sheet {
 	return ofUser("delete",
-		func(u access.User, f form) (sheetContent, error) {
-			return sheetContent{"Delete " + u.Name + "?", deleteUserForm(u, f)}, nil
+		func(v *visit, u access.User, f form) (sheetContent, error) {
+			return sheetContent{"Delete " + u.Name + "?", deleteUserForm(v, u, f)}, nil
 		},
 		func(v *visit, u access.User, _ form) (outcome, error) {
 			err := v.Access.DeleteUser(v.ctx, v.actor, u.ID)

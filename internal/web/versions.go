@@ -147,7 +147,7 @@ func updateRunnerSheet() sheet {
 		case r.versions.To != "":
 			c.says = append(c.says, "It goes from "+orWord(r.versions.Version, "an unknown version")+" to "+r.versions.To+", unless you name another release.")
 		default:
-			c.says = append(c.says, "It is "+orWord(r.versions.Version, "of an unknown version")+".")
+			c.says = append(c.says, "Current version: "+orWord(r.versions.Version, "unknown")+".")
 		}
 		if to := r.versions.To; to != "" && to != r.versions.Newest {
 			c.says = append(c.says, "The newest release is "+r.versions.Newest+", and "+r.stops()+".")
@@ -158,7 +158,7 @@ func updateRunnerSheet() sheet {
 		} else {
 			c.says = append(c.says, "Each Instance installs it in its own place, one after the other, and goes back by itself when the new one does not come online.")
 			if r.versions.To == "" && r.versions.Held != "" {
-				c.says = append(c.says, sentence("It will be refused now: "+r.versions.Held))
+				c.says = append(c.says, sentence("Can't update: "+r.versions.Held))
 			}
 			c.jobs = "They go on while the program is replaced."
 		}

@@ -139,7 +139,7 @@ func updateAllForm(v *visit, all []upgrade, f form) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if len(all) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p class=\"soft\">Every Runner is of the newest release, or no release is published.</p><div class=\"form-end\"><a class=\"button\" href=\"/runners\" data-close>Close</a></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p class=\"soft\">All runners are up to date.</p><div class=\"form-end\"><a class=\"button\" href=\"/runners\" data-close>Close</a></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -234,7 +234,7 @@
     at("follow").textContent = follow ? "Following" : "Follow";
     at("end").hidden = atEnd || total * height <= view.clientHeight;
     at("wrap").setAttribute("aria-pressed", String(wrap));
-    at("times").textContent = "Times: " + { none: "none", since: "since begin", day: "of day, " + legworkTime.zone() }[times];
+    at("times").textContent = "Timestamps: " + { none: "off", since: "elapsed", day: "clock, " + legworkTime.zone() }[times];
     const all = layout.length > 0 && layout.every((e) => !e.lines);
     at("fold").textContent = all ? "Unfold all" : "Fold all";
   }
