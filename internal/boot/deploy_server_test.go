@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,17 +72,26 @@ func TestKubernetesFields(t *testing.T) {
 		t.Fatalf("got %q and error %v, want at least 4 manifests", files, err)
 	}
 	for _, file := range files {
-		if len(objects(t, file)) == 0 {
+		all := objects(t, file)
+		if len(all) == 0 {
 			t.Errorf("%s: got no objects", file)
+		}
+		isSecret := func(o runtime.Object) bool { _, is := o.(*corev1.Secret); return is }
+		if slices.ContainsFunc(all, isSecret) { // applying the file again would replace it, the master key too
+			t.Errorf("%s: got a Secret, want a command that creates it", file)
 		}
 	}
 }
 
 func TestKubernetesServer(t *testing.T) {
-	all := objects(t, filepath.Join(deploy, "kubernetes", "server.yaml"))
+	file := filepath.Join(deploy, "kubernetes", "server.yaml")
+	all := objects(t, file)
 	deployment := objectOf[*appsv1.Deployment](t, all)
 	config := objectOf[*corev1.ConfigMap](t, all)
-	secret := objectOf[*corev1.Secret](t, all)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pod := deployment.Spec.Template.Spec
 	container := pod.Containers[0]
 	labels := deployment.Spec.Selector.MatchLabels
@@ -119,8 +129,9 @@ func TestKubernetesServer(t *testing.T) {
 	}
 	for _, variable := range container.Env {
 		key := variable.ValueFrom.SecretKeyRef
-		if _, ok := secret.StringData[key.Key]; !ok || key.Name != secret.Name {
-			t.Errorf("%s: got key %s of secret %s, want a key of the secret in the file", variable.Name, key.Key, key.Name)
+		created := regexp.MustCompile(`--from-(literal|file)=` + regexp.QuoteMeta(key.Key) + `\b`).Match(text)
+		if !created || !strings.Contains(string(text), "secret generic "+key.Name+" ") {
+			t.Errorf("%s: got key %s of secret %s, want one that the command in the file creates", variable.Name, key.Key, key.Name)
 		}
 		environ = append(environ, variable.Name+"="+exampleOf(variable.Name))
 	}

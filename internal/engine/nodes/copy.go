@@ -61,7 +61,7 @@ func (p *pair) write(ctx context.Context, c *copying, changed []int) outcome {
 	if err != nil {
 		return p.failed(err)
 	}
-	path, err := p.target().Put(ctx, "copy", archive, p.sudo())
+	path, err := p.put(ctx, "copy", archive)
 	if err != nil {
 		return p.judge(ctx, Result{}, err)
 	}

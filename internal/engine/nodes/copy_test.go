@@ -3,7 +3,9 @@ package nodes
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -260,4 +262,21 @@ type asSelf struct{ Target }
 func (a asSelf) Run(ctx context.Context, c Command) (Result, error) {
 	c.Sudo = false
 	return a.Target.Run(ctx, c)
+}
+
+// TestCopyRemovesAPart: what arrived of files that could not be brought whole does not stay on the node.
+func TestCopyRemovesAPart(t *testing.T) {
+	text := "secret"
+	m := newMemory(func(_ context.Context, _ string, c Command) (Result, error) {
+		_, err := io.WriteString(c.Stdout, "differs 0\n")
+		return Result{Began: true}, err
+	})
+	m.putErr = errors.New("connection lost")
+	d := perform(t, file(t, 1, copyItem("one", catalog.CopyStep{Content: &text, Dest: "/etc/x"})), m)
+	if got := d.status(0, 0); got != work.NodeFailed {
+		t.Errorf("status: got %q, want failed", got)
+	}
+	if want := []string{"/file"}; !slices.Equal(m.gone, want) {
+		t.Errorf("removed: got %q, want %q", m.gone, want)
+	}
 }

@@ -90,6 +90,18 @@ func (p *pair) sudo() bool {
 	return p.round.file.Run.Connection.Sudo && p.node != once
 }
 
+// put brings a file to the node. If it fails, it removes the part that arrived.
+func (p *pair) put(ctx context.Context, name string, contents []byte) (string, error) {
+	path, err := p.target().Put(ctx, name, contents, p.sudo())
+	if err == nil {
+		return path, nil
+	}
+	if path != "" {
+		_ = p.target().Remove(context.WithoutCancel(ctx), path, p.sudo())
+	}
+	return "", err
+}
+
 // bring puts the contents of file Options where the Item's commands run. remove takes them away again.
 func (p *pair) bring(ctx context.Context) (remove func(), err error) {
 	scope := p.round.file.Run.Scopes[p.item.Scope]
@@ -106,7 +118,7 @@ func (p *pair) bring(ctx context.Context) (remove func(), err error) {
 		if !ok {
 			continue
 		}
-		path, err := target.Put(ctx, name, []byte(contents), p.sudo())
+		path, err := p.put(ctx, name, []byte(contents))
 		if err != nil {
 			remove()
 			return nil, err

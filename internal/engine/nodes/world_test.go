@@ -26,6 +26,8 @@ type memory struct {
 	begun  []string // "web-1 one", in order
 	active int
 	most   int
+	putErr error    // of Put
+	gone   []string // the paths that were removed
 	killed chan struct{}
 	kill   sync.Once
 }
@@ -44,8 +46,14 @@ func (m *memory) Host() Target            { return place{m, "here"} }
 func (m *memory) Kill()                   { m.kill.Do(func() { close(m.killed) }) }
 func (m *memory) Close()                  {}
 
-func (p place) Put(context.Context, string, []byte, bool) (string, error) { return "/file", nil }
-func (p place) Remove(context.Context, string, bool) error                { return nil }
+func (p place) Put(context.Context, string, []byte, bool) (string, error) { return "/file", p.putErr }
+
+func (p place) Remove(_ context.Context, path string, _ bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = append(p.gone, path)
+	return nil
+}
 
 func (p place) Run(ctx context.Context, c Command) (Result, error) {
 	p.mu.Lock()
