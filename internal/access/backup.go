@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"legwork/internal/fault"
+	"legwork/internal/store"
 )
 
 // KeyFiles returns the master key and the admin token as they are in their files. There may be no file of the admin token.
@@ -51,6 +53,28 @@ func putKeyFile(path, text string) error {
 			WithHint("move it away, or restore into an empty data folder")
 	}
 	return err
+}
+
+// CheckMasterKey returns the fault "master_key_wrong" when a master key does not open the data keys of a database.
+func CheckMasterKey(ctx context.Context, st *store.Store, file MasterKeyFile) error {
+	master, err := readMasterKey(file)
+	if err != nil {
+		return err
+	}
+	var keys []store.DataKey
+	err = st.View(ctx, func(tx *store.Tx) (err error) {
+		keys, err = tx.DataKeys()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if _, _, err := unwrap(k, [][]byte{master}); err != nil {
+			return wrongMaster(file.Path)
+		}
+	}
+	return nil
 }
 
 // HasMasterKey reports whether the file of the master key is there.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,42 +70,15 @@ func Create(ctx context.Context, s Source, out io.Writer) (Header, Manifest, err
 	if err := snapshot.Close(); err != nil { // the blobs take long, and an open snapshot holds back the database
 		return header, w.manifest, err
 	}
-	if err := w.addBlobs(ctx, s.Blobs, archives); err != nil {
+	written, err := w.addBlobs(ctx, s.Blobs)
+	if err != nil {
 		return header, w.manifest, err
 	}
-	if err := w.countMissing(ctx, s, archives); err != nil {
+	maps.DeleteFunc(archives, func(_ string, a store.LogArchive) bool { return written[a.Key] })
+	if err := w.addMissing(ctx, s, archives); err != nil {
 		return header, w.manifest, err
 	}
 	return header, w.manifest, w.finish()
-}
-
-// countMissing counts the archives of logs that were not among the blobs. One whose job was deleted meanwhile is not missing.
-func (w *writer) countMissing(ctx context.Context, s Source, archives map[string]bool) error {
-	if len(archives) == 0 {
-		return nil
-	}
-	now, err := store.OpenSnapshot(ctx, s.Database)
-	if err != nil {
-		return err
-	}
-	defer now.Close()
-	named, err := now.LogArchives(ctx)
-	if err != nil {
-		return err
-	}
-	example := ""
-	for key := range archives {
-		if named[key] {
-			w.manifest.Missing++
-			example = key
-		}
-	}
-	if w.manifest.Missing == 0 || s.AllowMissingBlobs {
-		return nil
-	}
-	return fault.New(fault.Invalid, "blobs_missing", "%d logs that the database names are not among the blobs, for example %s",
-		w.manifest.Missing, example).
-		WithHint("give the settings of the server, above all its blob_url; --allow-missing-blobs makes a backup without these logs")
 }
 
 // addTable writes the rows of a table in entries of a few MiB.
@@ -145,37 +119,37 @@ func (w *writer) addTable(ctx context.Context, s *store.Snapshot, t store.Table)
 	return err
 }
 
-// addBlobs writes all blobs and removes their keys from archives. It skips a blob that was deleted with its job while the backup was
-// written.
-func (w *writer) addBlobs(ctx context.Context, blobs *blob.Store, archives map[string]bool) error {
+// addBlobs writes all blobs and returns their keys. It skips a blob that was deleted while the backup was written.
+func (w *writer) addBlobs(ctx context.Context, blobs *blob.Store) (written map[string]bool, err error) {
+	written = map[string]bool{}
 	for e, err := range blobs.List(ctx, "") {
 		if err != nil {
-			return err
+			return written, err
 		}
 		object, err := blobs.Get(ctx, e.Key)
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
 		if err != nil {
-			return err
+			return written, err
 		}
 		r, err := object.Reader()
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
 		if err != nil {
-			return err
+			return written, err
 		}
 		err = w.add(blobPrefix+e.Key, object.Size, r)
 		if closed := r.Close(); err == nil {
 			err = closed
 		}
 		if err != nil {
-			return err
+			return written, err
 		}
-		delete(archives, e.Key)
+		written[e.Key] = true
 		w.manifest.Blobs++
 		w.manifest.Bytes += object.Size
 	}
-	return nil
+	return written, nil
 }

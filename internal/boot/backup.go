@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func backUp(ctx context.Context, o cli.StartOptions, b cli.BackupOptions, out io.Writer) error {
 	settings, err := LoadServerSettings(layers(o))
 	if err != nil {
+		return err
+	}
+	if err := checkDatabase(ctx, databaseOf(settings)); err != nil { // before the place of its blobs is created
 		return err
 	}
 	source := backup.Source{Database: databaseOf(settings), Version: Version(), Now: time.Now(), AllowMissingBlobs: b.AllowMissingBlobs}
@@ -53,6 +57,15 @@ func backUp(ctx context.Context, o cli.StartOptions, b cli.BackupOptions, out io
 			masterKeyOf(settings).Path)
 	}
 	return nil
+}
+
+// checkDatabase returns an error when a database cannot be read.
+func checkDatabase(ctx context.Context, database string) error {
+	snapshot, err := store.OpenSnapshot(ctx, database)
+	if err != nil {
+		return err
+	}
+	return snapshot.Close()
 }
 
 // writeBackup writes the file under another name first, so that a file that is there is always whole.
@@ -84,6 +97,9 @@ func verifyBackup(_ context.Context, b cli.BackupOptions, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s is whole: %s.\n", b.File, backup.Describe(header, manifest))
+	if manifest.Keys && passphrase == "" {
+		fmt.Fprintln(out, "The master key was not opened. To check it too, add --passphrase-file FILE.")
+	}
 	return nil
 }
 
@@ -141,11 +157,37 @@ func restore(ctx context.Context, o cli.StartOptions, b cli.BackupOptions, out i
 	if err := restoreFile(ctx, settings, b.File, header, manifest); err != nil {
 		return err
 	}
+	if err := checkMasterKey(ctx, settings, manifest); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "Restored and verified: %s.\nThe server starts on hold: nothing is started until legwork server resume.\n", backup.Describe(header, manifest))
 	if !access.HasMasterKey(masterKeyOf(settings).Path) {
 		fmt.Fprintf(out, "Put the master key of the backup into %s before you start the server.\n", masterKeyOf(settings).Path)
 	}
 	return nil
+}
+
+// checkMasterKey returns an error when the master key in its place is not the one of a database that was restored.
+func checkMasterKey(ctx context.Context, settings ServerSettings, m backup.Manifest) error {
+	file := masterKeyOf(settings)
+	if !access.HasMasterKey(file.Path) {
+		return nil
+	}
+	st, err := store.Open(ctx, databaseOf(settings), quiet())
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	err = access.CheckMasterKey(ctx, st, file)
+	if fault.Code(err) != "master_key_wrong" {
+		return err
+	}
+	hint := "put the master key of the server that made the backup there before you start the server"
+	if m.Keys {
+		hint = "move it away and restore again with --replace --passphrase-file FILE: the backup holds the right key"
+	}
+	return fault.New(fault.Conflict, "master_key_wrong", "the database is restored, but the master key in %s is not the one of the backup, "+
+		"so the server does not start", file.Path).WithHint("%s", hint)
 }
 
 // restoreKeys writes the key files, when the backup has them and they could be opened.
@@ -188,11 +230,28 @@ func readPassphrase(path string) (string, error) {
 		return "", fault.New(fault.Invalid, "passphrase_file", "cannot read the file of the passphrase %s", path).WithHint("name a file that this user may read").WithCause(err)
 	}
 	defer file.Close()
+	if err := checkPrivate(file); err != nil {
+		return "", err
+	}
 	text, err := io.ReadAll(io.LimitReader(file, maxPassphrase))
 	if err != nil {
 		return "", fmt.Errorf("read the passphrase: %w", err)
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// checkPrivate refuses a plain file that other users of the host may access. A pipe has no owner to protect it from.
+func checkPrivate(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("look at the file of the passphrase: %w", err)
+	}
+	mode := info.Mode()
+	if runtime.GOOS == "windows" || !mode.IsRegular() || mode.Perm()&access.ForbiddenMode(false) == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "passphrase_file", "the file of the passphrase %s is open to other users of this host (mode %04o)",
+		file.Name(), mode.Perm()).WithHint("run: chmod 600 %s", file.Name())
 }
 
 func optionalPassphrase(path string) (string, error) {

@@ -17,6 +17,7 @@ import (
 	"legwork/internal/cli"
 	"legwork/internal/fault"
 	"legwork/internal/process"
+	"legwork/internal/runner"
 	"legwork/internal/wire"
 )
 
@@ -34,6 +35,7 @@ func (s *RunnerSettings) takeIdentity(h *host, problem report) (named bool) {
 	if r.TokenFile == "" && (s.canRegister() || s.registering) && s.WorkingDirectory.WorkingDirectory != "" {
 		r.TokenFile = filepath.Join(s.WorkingDirectory.WorkingDirectory, registeredFile)
 	}
+	asked := r.Name
 	if r.Name == "" {
 		r.Name = nameFrom(r.Instance)
 	}
@@ -49,13 +51,17 @@ func (s *RunnerSettings) takeIdentity(h *host, problem report) (named bool) {
 	case s.registering && s.Server.URL == "":
 		s.Server.URL = t.Server
 	case s.registering:
+	case err == nil && s.canRegister() && s.Runner.Lifetime == string(catalog.Persistent) && asked != "" && asked != t.Runner:
+		problem("Runner.Name", "is %s, but the token file %s belongs to runner %s: to register another runner, set another "+
+			"WorkingDirectory or Runner.token_file; otherwise remove Runner.Name", asked, r.TokenFile, t.Runner)
+		return true
 	case err == nil:
 		s.use(t)
 	case !errors.Is(err, fs.ErrNotExist):
 		problem("Runner.token_file", "cannot be used: %s; %s", fault.Of(err).Message, fault.Of(err).Hint)
 		return true
 	case !s.canRegister():
-		problem("Runner.token_file", "names %s, which is not there: register this Runner first with `legwork runner register`", r.TokenFile)
+		problem("Runner.token_file", "names %s, which does not exist: run `legwork runner register` first", r.TokenFile)
 		return true
 	}
 	return false
@@ -282,6 +288,9 @@ func registerOnce(ctx context.Context, s *RunnerSettings, log *slog.Logger) erro
 		}
 		log.Warn("the credential of the token file has ended; registering again", "file", s.Runner.TokenFile)
 	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := runner.CheckUnused(s.WorkingDirectory.WorkingDirectory); err != nil {
 		return err
 	}
 	done, err := register(ctx, *s, s.Runner.RegistrationToken.Reveal())

@@ -103,6 +103,15 @@ func (s *server) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// What lies elsewhere comes first: a first start that fails leaves no tables and no admin token behind.
+	if s.bus, err = bus.Open(ctx, bus.Config{URL: settings.NATSURL.Reveal()}); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.bus.Close)
+	if s.blobs, err = blob.Open(ctx, blobsOf(settings)); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.blobs.Close)
 	if s.store, err = store.Open(ctx, databaseOf(settings), log.With(categoryKey, "store")); err != nil {
 		return err
 	}
@@ -117,14 +126,6 @@ func (s *server) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.bus, err = bus.Open(ctx, bus.Config{URL: settings.NATSURL.Reveal()}); err != nil {
-		return err
-	}
-	s.closers = append(s.closers, s.bus.Close)
-	if s.blobs, err = blob.Open(ctx, blobsOf(settings)); err != nil {
-		return err
-	}
-	s.closers = append(s.closers, s.blobs.Close)
 	keys, err := release.Trusted(settings.ReleaseKeys)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -302,7 +303,11 @@ func (a *app) report(err error) {
 		}
 	}
 	hint := f.Hint
-	if !isFault(err) || hint == "" {
+	switch {
+	case isFault(err) && hint != "":
+	case errors.Is(err, syscall.ENOSPC):
+		hint = "free some space on the disk of the file that is named, then try again"
+	default:
 		hint = generalHints[f.Kind]
 	}
 	fmt.Fprintf(a.Err, "%s %s\n", a.err.paint(bold, "Hint:"), sentence(hint))

@@ -53,6 +53,19 @@ func openHome(dir, temp string) (h *home, err error) {
 	return h, nil
 }
 
+// CheckUnused returns an error when another runner process uses a working directory.
+func CheckUnused(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	h := &home{dir: dir}
+	if err := h.takeLock(); err != nil {
+		return err
+	}
+	h.close()
+	return nil
+}
+
 func (h *home) jobs() string            { return filepath.Join(h.dir, "jobs") }
 func (h *home) modules() string         { return filepath.Join(h.dir, "modules") }
 func (h *home) mirrors() string         { return filepath.Join(h.dir, "mirrors") }

@@ -46,6 +46,9 @@ type progress struct {
 // database that has rows already is refused, unless an earlier Loader of the same source stored them.
 func OpenLoader(ctx context.Context, url, source string, schema int64) (*Loader, error) {
 	l := &Loader{source: source}
+	if !isPostgres(url) && strings.Contains(url, "://") {
+		return nil, errUnknownDatabase()
+	}
 	if !isPostgres(url) {
 		file, err := lockFile(url)
 		if err != nil {
@@ -59,7 +62,7 @@ func OpenLoader(ctx context.Context, url, source string, schema int64) (*Loader,
 	}
 	l.db, l.d = db, d
 	if err := l.open(ctx, url, kind, queries, schema); err != nil {
-		return nil, errors.Join(d.explain(err), l.Close())
+		return nil, errors.Join(explainOpening(url, d, err), l.Close())
 	}
 	return l, nil
 }
@@ -99,9 +102,33 @@ func (l *Loader) makeSchema(ctx context.Context, kind goose.Dialect, schema int6
 			WithHint("use the version of legwork that the data comes from, or a newer one")
 	case have > schema:
 		return errNotEmpty()
+	case have == 0:
+		if _, err := l.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+importTable+" (unused INTEGER PRIMARY KEY)"); err != nil {
+			return fmt.Errorf("mark the database as not complete: %w", err)
+		}
 	}
 	if _, err := p.UpTo(ctx, schema); err != nil {
 		return fmt.Errorf("make the schema of the database: %w", err)
+	}
+	return nil
+}
+
+// importTable exists from before the first table of a target is created until it is complete, so that no server takes a target whose
+// schema is not complete for a new database. It has no rows.
+const importTable = "import_started"
+
+// refuseStarted refuses a database with the table importTable.
+func refuseStarted(ctx context.Context, db *sql.DB, d *dialect) error {
+	query := "SELECT count(*) FROM sqlite_master WHERE name = $1"
+	if d == &postgresDialect {
+		query = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1"
+	}
+	n := 0
+	if err := db.QueryRowContext(ctx, query, importTable).Scan(&n); err != nil {
+		return fmt.Errorf("look for an unfinished import: %w", err)
+	}
+	if n > 0 {
+		return errUnfinished()
 	}
 	return nil
 }
@@ -242,7 +269,10 @@ func (l *Loader) Finish(ctx context.Context, hold string) error {
 		if _, err := tx.exec("UPDATE instances SET connected = FALSE WHERE connected"); err != nil {
 			return err
 		}
-		_, err = tx.exec("DELETE FROM import_progress")
+		if _, err := tx.exec("DELETE FROM import_progress"); err != nil {
+			return err
+		}
+		_, err = tx.exec("DROP TABLE IF EXISTS " + importTable)
 		return err
 	})
 }

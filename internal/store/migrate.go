@@ -23,6 +23,9 @@ var migrations embed.FS
 // migrate brings the schema up to date. A schema that is newer than this program is refused: it may mean
 // what this program does not know.
 func migrate(ctx context.Context, db *sql.DB, kind goose.Dialect, d *dialect, log *slog.Logger, opts ...goose.ProviderOption) error {
+	if err := refuseStarted(ctx, db, d); err != nil {
+		return err
+	}
 	p, err := migrator(db, kind, d, opts...)
 	if err != nil {
 		return err
@@ -96,7 +99,7 @@ func knownTables() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the migrations: %w", err)
 	}
-	known := []string{"goose_db_version"}
+	known := []string{"goose_db_version", importTable}
 	for _, name := range files {
 		text, err := migrations.ReadFile(name)
 		if err != nil {

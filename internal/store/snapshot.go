@@ -35,8 +35,26 @@ func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
+// explainOpening turns an error with which a database could not be opened into a fault that names the cause.
+func explainOpening(url string, d *dialect, err error) error {
+	if err == nil || !isPostgres(url) {
+		return d.explain(err)
+	}
+	config, configErr := postgresConfig(url)
+	if configErr != nil {
+		return configErr
+	}
+	if known := unreadyPostgres(config, err); fault.Code(known) != fault.Code(err) {
+		return known
+	}
+	return d.explain(err)
+}
+
 // openPlain opens an existing database as SQL alone. What differs between the two is returned with it.
 func openPlain(url string) (*sql.DB, goose.Dialect, *dialect, schemaQueries, error) {
+	if !isPostgres(url) && strings.Contains(url, "://") {
+		return nil, "", nil, schemaQueries{}, errUnknownDatabase()
+	}
 	if isPostgres(url) {
 		config, err := postgresConfig(url)
 		if err != nil {
@@ -64,7 +82,7 @@ func OpenSnapshot(ctx context.Context, url string) (*Snapshot, error) {
 	}
 	s := &Snapshot{db: db}
 	if err := s.open(ctx, kind, d, queries); err != nil {
-		return nil, errors.Join(d.explain(err), s.Close())
+		return nil, errors.Join(explainOpening(url, d, err), s.Close())
 	}
 	return s, nil
 }
@@ -146,22 +164,29 @@ func (s *Snapshot) Close() error {
 	return errors.Join(err, s.db.Close())
 }
 
-// LogArchives returns the keys of the blobs that hold the logs of jobs.
-func (s *Snapshot) LogArchives(ctx context.Context) (map[string]bool, error) {
-	rows, err := s.tx.QueryContext(ctx, "SELECT archive FROM log_jobs WHERE archive <> ''")
+// LogArchive is the blob that holds the beginning of a job's log.
+type LogArchive struct {
+	Job  string
+	Key  string // of the blob
+	Last int64  // position up to which the log is in it
+}
+
+// LogArchives returns the archives of logs, by the id of their job.
+func (s *Snapshot) LogArchives(ctx context.Context) (map[string]LogArchive, error) {
+	rows, err := s.tx.QueryContext(ctx, "SELECT job_id, archive, archived FROM log_jobs WHERE archive <> ''")
 	if err != nil {
 		return nil, fmt.Errorf("read the archives of logs: %w", err)
 	}
 	defer rows.Close()
-	keys := map[string]bool{}
+	archives := map[string]LogArchive{}
 	for rows.Next() {
-		var key string
-		if err := rows.Scan(&key); err != nil {
+		var a LogArchive
+		if err := rows.Scan(&a.Job, &a.Key, &a.Last); err != nil {
 			return nil, fmt.Errorf("read the archives of logs: %w", err)
 		}
-		keys[key] = true
+		archives[a.Job] = a
 	}
-	return keys, rows.Err()
+	return archives, rows.Err()
 }
 
 // Rows calls fn with each row of a table in the order of its key. The values are nil, bool, int64, string or []byte.

@@ -32,8 +32,7 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	case ok && (scheme == "postgres" || scheme == "postgresql"):
 		open = openPostgres
 	case ok || url == "":
-		return nil, fault.New(fault.Invalid, "database_url", "the database is not one that this program knows").
-			WithHint("name a file for SQLite, or write postgres://user:password@host:5432/name?sslmode=require")
+		return nil, errUnknownDatabase()
 	}
 	b, err := open(ctx, url, log)
 	if err != nil {
@@ -44,6 +43,11 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+func errUnknownDatabase() error {
+	return fault.New(fault.Invalid, "database_url", "the database is not one that this program knows").
+		WithHint("name a file for SQLite, or write postgres://user:password@host:5432/name?sslmode=require")
 }
 
 // refuseUnfinished refuses a database that a restore or a migration has filled in part.
