@@ -2,7 +2,8 @@
 # A launcher for hosting.exec.run: see docs/HOSTING.md. It starts Runners as processes of this host, each in a folder of its own, to show
 # each action; for another cloud put its command line in the place of start, alive and end_process. It wants bash, jq and setsid.
 #
-# LAUNCHER_HOME is where the folders are, LAUNCHER_PROGRAM what is started: variables of the environment of the Runner that launches, whose setting
+# LAUNCHER_HOME is where the folders are. LAUNCHER_PROGRAM is the whole command that is started, for example
+# "/usr/local/bin/legwork runner start". Both are variables of the environment of the launching runner. Its setting
 # Runner.launcher_environment names them.
 set -euo pipefail
 

@@ -199,6 +199,9 @@ func (a *Access) Credentials(ctx context.Context, actor catalog.Actor, principal
 	if err := actor.Need(catalog.Administer); err != nil {
 		return nil, err
 	}
+	if err := a.writeTouched(ctx); err != nil { // so that the last use is up to date
+		return nil, err
+	}
 	err = a.store.View(ctx, func(tx *store.Tx) error {
 		p, err := findPrincipal(tx, actor.OrganizationID, principal)
 		if err != nil {

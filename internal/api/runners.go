@@ -123,7 +123,7 @@ func (s *Server) registerRunners(h huma.API) {
 	assign := operation("create-assignment", http.MethodPost, "/assignments", "Assignments", "Give a Stack, Namespace or Module the right to use a Runner")
 	assign.DefaultStatus = http.StatusCreated
 	handle(s, h, assign, s.createAssignment)
-	handle(s, h, operation("delete-assignment", http.MethodDelete, "/assignments/{id}", "Assignments", "Take that right back"),
+	handle(s, h, operation("delete-assignment", http.MethodDelete, "/assignments/{id}", "Assignments", "Delete an assignment"),
 		func(ctx context.Context, actor catalog.Actor, in *ByID) (*none, error) {
 			return nil, s.Control.DeleteAssignment(ctx, actor, in.ID)
 		})

@@ -53,7 +53,7 @@ func (a *app) auditList() *cobra.Command {
 	limit := 100
 	cmd := a.withFormat(&cobra.Command{Use: "list", Short: "List what was done, newest first", Args: exactly(), Aliases: []string{"ls"}})
 	query := auditFlags(cmd)
-	cmd.Flags().IntVar(&limit, "limit", limit, "how many, at most 1000")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many, at most 1000")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, err := a.client()
 		if err != nil {

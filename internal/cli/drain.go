@@ -28,8 +28,12 @@ func (a *app) runnerDrain() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := setDraining(cmd.Context(), client, args[0], true); err != nil || !wait {
+			if err := setDraining(cmd.Context(), client, args[0], true); err != nil {
 				return err
+			}
+			fmt.Fprintf(a.Out, "%s takes no new jobs\n", clean(args[0]))
+			if !wait {
+				return nil
 			}
 			return waitDrained(cmd.Context(), client, args[0], timeout)
 		},
@@ -48,7 +52,11 @@ func (a *app) runnerResume() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return setDraining(cmd.Context(), client, args[0], false)
+			if err := setDraining(cmd.Context(), client, args[0], false); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "%s takes jobs again\n", clean(args[0]))
+			return nil
 		},
 	}
 }
@@ -69,7 +77,11 @@ func (a *app) instanceRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return client.RemoveInstance(cmd.Context(), i.ID)
+			if err := client.RemoveInstance(cmd.Context(), i.ID); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "removed instance %s\n", clean(args[0]))
+			return nil
 		},
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func (a *app) loadCommand() *cobra.Command {
 	runner, last := "", time.Hour
-	cmd := a.withFormat(&cobra.Command{Use: "load", Short: "Show how much there was to do, minute by minute", Args: exactly()})
+	cmd := a.withFormat(&cobra.Command{Use: "load", Short: "Show queue and load over time", Args: exactly()})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, err := a.client()
 		if err != nil {

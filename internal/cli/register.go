@@ -74,7 +74,7 @@ func (a *app) showRegistered(done Registered) error {
 		return t
 	})
 	if err == nil && !done.AllModules {
-		fmt.Fprintf(a.Err, "An owner says what may use it: legwork assignment create %s STACK[/NAMESPACE[/MODULE]]\n", done.Runner)
+		fmt.Fprintf(a.Err, "Next, an owner must assign it: legwork assignment create %s STACK[/NAMESPACE[/MODULE]]\n", done.Runner)
 	}
 	return err
 }

@@ -8,11 +8,11 @@ func (a *app) rotateKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate-key", Short: "Give a Server's database a new master key, or with --data new keys for everything sealed", Args: exactly(),
 		Long: "Make a new master key, which lies in a file, and wrap the data keys with it, which lie in the database and seal its\n" +
-			"Secrets, sensitive Inputs and outputs. Give it the settings that the Server is started with.\n\n" +
+			"Secrets, sensitive Inputs and outputs. Use the same settings file or flags as the Server.\n\n" +
 			"With --data the master key stays, and there is a new data key instead: all values are sealed anew with it, in small steps. Where both\n" +
 			"shall be new: rotate-key, copy the file of the master key to the hosts of other Servers, rotate-key --data.\n\n" +
 			"With SQLite stop the Server first. With PostgreSQL Servers may go on: they keep the data keys that they know, and take a new one\n" +
-			"up by themselves. What was broken off is ended by running it again; where Servers went on during --data, run it again a minute\n" +
+			"up by themselves. Run it again to finish an interrupted rotation; where Servers went on during --data, run it again a minute\n" +
 			"later with --data for what they sealed with the old key meanwhile.",
 	}
 	options := settingFlags(cmd, []settingFlag{

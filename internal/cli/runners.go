@@ -468,7 +468,7 @@ func (a *app) assignmentCommand() *cobra.Command {
 		},
 	})
 	remove := a.deletes("assignment", &cobra.Command{
-		Use: "delete RUNNER SCOPE | ID", Short: "Take that right back", ValidArgsFunction: a.completeAssignment,
+		Use: "delete RUNNER SCOPE | ID", Short: "Delete an assignment", ValidArgsFunction: a.completeAssignment,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return exactly("ID")(cmd, args)

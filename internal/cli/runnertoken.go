@@ -37,7 +37,7 @@ func (a *app) runnerTokenCreate() *cobra.Command {
 				r.Name = args[0]
 			}
 			if r.ExpiresIn = catalog.Duration(expires); expires <= 0 || r.Uses < 1 {
-				return fault.New(fault.Invalid, "usage", "--expires and --uses want more than nothing").WithHint("for example --expires 24h --uses 5; --unlimited for any number of uses")
+				return fault.New(fault.Invalid, "usage", "--expires and --uses must be greater than zero").WithHint("for example --expires 24h --uses 5; --unlimited for any number of uses")
 			}
 			if unlimited {
 				r.Uses = access.UnlimitedUses
@@ -142,7 +142,11 @@ func (a *app) runnerTokenRevoke() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return client.RevokeRegistrationToken(cmd.Context(), args[0])
+			if err := client.RevokeRegistrationToken(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "revoked registration token %s\n", clean(args[0]))
+			return nil
 		},
 	}
 }

@@ -125,7 +125,7 @@ func (w *answers) questions() []question {
 	secret := question{title: "Client secret", text: &w.clientSecret, secret: true, check: needed, when: created}
 	return []question{
 		{title: "URL of the Server", hint: "for example https://legwork.example.com", text: &w.server, check: isURL},
-		{title: "Has an owner created this Runner, so that you have its id and client secret?", hint: "If not, it registers with a registration token.", yes: &w.created},
+		{title: "Do you already have a runner id and client secret?", hint: "If not, it registers with a registration token.", yes: &w.created},
 		{title: "Runner id", hint: "as legwork runner create printed it", text: &w.id, check: needed, when: created},
 		{title: "Organization id", text: &w.organizationID, check: needed, when: created},
 		{title: "Client id", text: &w.clientID, check: needed, when: created},

@@ -53,7 +53,8 @@ func (c *Control) mayDisplace(tx *store.Tx, s *session, other store.Instance) er
 			"another process is connected as instance %q of runner %s: stop it, or set another Runner.Instance", other.Name, s.runner)}
 	case leased != nil:
 		return &wire.CloseError{Code: wire.CloseHeld, Reason: fmt.Sprintf(
-			"a process with another working directory holds job #%d as instance %q of runner %s: this one is admitted when that lease ends, %s",
+			"a process with another working directory holds job #%d as instance %q of runner %s: this one is admitted when that lease ends, %s; "+
+				"if the other process is on another host, set another Runner.Instance here",
 			leased.Number, other.Name, s.runner, leaseEnds(leased, tx.Now()))}
 	}
 	return nil

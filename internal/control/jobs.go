@@ -31,8 +31,14 @@ func (c *Control) Job(ctx context.Context, actor catalog.Actor, idOrNumber strin
 	if fault.Is(err, fault.NotFound) {
 		err = fault.New(fault.NotFound, "job_not_found", "there is no job %s", idOrNumber).WithHint("see: legwork job list")
 	}
-	if err != nil || !j.IsRun() || j.Status != work.Running || j.Notice != "" {
+	if err != nil || j.Notice != "" {
 		return j, err
+	}
+	if j.HasLease() && j.Binding != nil {
+		return c.noticeAway(ctx, j)
+	}
+	if !j.IsRun() || j.Status != work.Running {
+		return j, nil
 	}
 	var parts []*work.Job
 	err = c.store.View(ctx, func(tx *store.Tx) (err error) {
@@ -40,6 +46,21 @@ func (c *Control) Job(ctx context.Context, actor catalog.Actor, idOrNumber strin
 		return err
 	})
 	return noticeParts(j, parts), err
+}
+
+// noticeAway returns a job under way with a notice when its instance is not connected now.
+func (c *Control) noticeAway(ctx context.Context, j *work.Job) (*work.Job, error) {
+	var i store.Instance
+	err := c.store.View(ctx, func(tx *store.Tx) (err error) {
+		i, err = existing(tx.Instance(j.OrganizationID, j.Binding.InstanceID))
+		return err
+	})
+	if err != nil || i.ID == "" || i.Connected || i.DisconnectedAt.IsZero() {
+		return j, err
+	}
+	noticed := *j
+	noticed.Notice = j.AwayNotice(i.DisconnectedAt)
+	return &noticed, nil
 }
 
 // Jobs lists Jobs, newest first.

@@ -303,8 +303,9 @@ func (c *Control) UpdateRunner(ctx context.Context, actor catalog.Actor, idOrNam
 
 // notNamed refuses when a Module, a Namespace, a Node source or a Runbook names the Runner.
 func notNamed(tx *store.Tx, r catalog.Runner) error {
-	named := func(who string) error {
-		return fault.New(fault.Conflict, "runner_named", "%s names the runner %s", who, r.Name).WithHint("change that first")
+	named := func(who, field string) error {
+		return fault.New(fault.Conflict, "runner_named", "runner %s is in use by %s", r.Name, who).
+			WithHint("change or remove `%s` there first", field)
 	}
 	modules, err := tx.Modules(r.OrganizationID, store.ModuleFilter{})
 	if err != nil {
@@ -312,13 +313,13 @@ func notNamed(tx *store.Tx, r catalog.Runner) error {
 	}
 	for _, m := range modules {
 		if m.Runner == r.Name {
-			return named("module " + m.Path())
+			return named("module "+m.Path(), "runner")
 		}
 	}
 	namespaces, err := tx.Namespaces(r.OrganizationID, "")
 	for _, n := range namespaces {
 		if n.Defaults.Runner == r.Name {
-			return named("namespace " + n.Path())
+			return named("namespace "+n.Path(), "defaults.runner")
 		}
 	}
 	if err != nil {
@@ -327,7 +328,7 @@ func notNamed(tx *store.Tx, r catalog.Runner) error {
 	runners, err := tx.Runners(r.OrganizationID)
 	for _, other := range runners {
 		if other.Hosting != nil && other.Hosting.Through == r.Name {
-			return named("the hosting of runner " + other.Name)
+			return named("the hosting of runner "+other.Name, "hosting.through")
 		}
 	}
 	if err != nil {
@@ -336,7 +337,7 @@ func notNamed(tx *store.Tx, r catalog.Runner) error {
 	sources, err := tx.NodeSources(r.OrganizationID, "")
 	for _, s := range sources {
 		if s.Runner == r.Name {
-			return named("Node source " + s.Path())
+			return named("node source "+s.Path(), "runner")
 		}
 	}
 	if err != nil {
@@ -345,7 +346,7 @@ func notNamed(tx *store.Tx, r catalog.Runner) error {
 	runbooks, err := tx.Runbooks(r.OrganizationID, "")
 	for _, b := range runbooks {
 		if b.Dispatch.Runner == r.Name {
-			return named("runbook " + b.Path())
+			return named("runbook "+b.Path(), "dispatch.runner")
 		}
 	}
 	return err

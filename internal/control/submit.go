@@ -107,7 +107,7 @@ func knownActions(engine catalog.Engine) string {
 	if len(words) == 0 {
 		return "give the Module an engine, or its Namespace one in its defaults"
 	}
-	return "it knows: " + strings.Join(words, ", ")
+	return "use one of these: legwork module " + strings.Join(words, ", legwork module ")
 }
 
 func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, by, cause string,

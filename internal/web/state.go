@@ -49,13 +49,17 @@ func known[S ~string](moods map[S]mood, state S) mood {
 	return mood{string(state), "info", "calm"}
 }
 
-// activeWord says the state of a Job under way as the Active Jobs table does: QUEUED, CLAIMED or PROCESSING.
+// activeWord returns the state of a job as the table Active Jobs shows it.
 func activeWord(s work.Status) string {
 	switch s {
 	case work.Queued:
 		return "QUEUED"
 	case work.Claimed:
 		return "CLAIMED"
+	case work.AwaitingApproval:
+		return "WAITING FOR APPROVAL"
+	case work.Interrupted:
+		return "INTERRUPTED"
 	}
 	return "PROCESSING"
 }
