@@ -85,5 +85,5 @@ func wrap(what string, out []byte, err error) error {
 // TestExecFigures measures commands on Nodes alone.
 func TestExecFigures(t *testing.T) {
 	execOnNodes(t)
-	printFigures(t)
+	printFigures()
 }

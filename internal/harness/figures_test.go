@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,19 +38,39 @@ type figure struct {
 
 var figures []figure
 
-func put(f figure) { figures = append(figures, f) }
+// put prints a figure at once and keeps it for the table.
+func put(f figure) {
+	figures = append(figures, f)
+	fmt.Println(f)
+}
 
-func printFigures(t *testing.T) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-58s %12s %12s %8s  %s\n", "what", "measured", "limit", "ratio", "")
-	for _, f := range figures {
-		verdict := "ok"
-		if (f.over && f.value < f.limit) || (!f.over && f.value > f.limit) {
-			verdict = "FALLS SHORT"
-		}
-		fmt.Fprintf(&b, "%-58s %9.2f %-3s %8.2f %-3s %7.2fx  %s %s\n", f.what, f.value, f.unit, f.limit, f.unit, f.value/f.limit, verdict, f.note)
+// String is the line of the table.
+func (f figure) String() string {
+	verdict := "ok"
+	if (f.over && f.value < f.limit) || (!f.over && f.value > f.limit) {
+		verdict = "FALLS SHORT"
 	}
-	fmt.Println(b.String())
+	return fmt.Sprintf("%-58s %9.2f %-3s %8.2f %-3s %7.2fx  %s %s",
+		f.what, f.value, f.unit, f.limit, f.unit, f.value/f.limit, verdict, f.note)
+}
+
+func printFigures() {
+	fmt.Printf("\n%-58s %12s %12s %8s\n", "what", "measured", "limit", "ratio")
+	for _, f := range figures {
+		fmt.Println(f)
+	}
+}
+
+// scenario measures one thing. One that fails or panics has no figure, and the others are still measured.
+func scenario(t *testing.T, name string, measure func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				t.Errorf("it panicked: %v\n%s", cause, debug.Stack())
+			}
+		}()
+		measure(t)
+	})
 }
 
 func quantile(d []time.Duration, q float64) time.Duration {
@@ -130,25 +151,25 @@ func scripts(n int, prefix, run string) string {
 
 // TestFigures measures what the design promises and prints one table.
 func TestFigures(t *testing.T) {
+	defer printFigures()
 	s := harness.StartServer(t)
 	r := s.StartRunner("edge-1", capacity(10))
 	a := newAPI(s)
-	t.Run("idle memory", func(t *testing.T) { idleMemory(t, s, r) })
-	t.Run("latency", func(t *testing.T) { createdToRunning(t, s, a) })
-	t.Run("first line", func(t *testing.T) { createdToFirstLine(t, s, a) })
-	t.Run("printed to seen", func(t *testing.T) { printedToSeen(t, s, a) })
-	t.Run("trivial jobs", func(t *testing.T) { trivialJobs(t, s, a, r) })
-	t.Run("50 clients", func(t *testing.T) { fiftyClients(t, s, a) })
-	t.Run("flood", func(t *testing.T) { flood(t, s, a) })
-	t.Run("tofu", func(t *testing.T) { tofuOverhead(t, s, a) })
-	t.Run("100 instances", hundredInstances)
-	t.Run("1,000 instances", func(t *testing.T) { manyInstances(t, 1000) })
-	t.Run("10,000 instances", func(t *testing.T) { manyInstances(t, 10_000) })
-	t.Run("hosted runner", hostedStart)
-	t.Run("lost runner", lostRunner)
-	t.Run("100 browsers", hundredBrowsers)
-	t.Run("200 nodes", execOnNodes)
-	printFigures(t)
+	scenario(t, "idle memory", func(t *testing.T) { idleMemory(t, s, r) })
+	scenario(t, "latency", func(t *testing.T) { createdToRunning(t, s, a) })
+	scenario(t, "first line", func(t *testing.T) { createdToFirstLine(t, s, a) })
+	scenario(t, "printed to seen", func(t *testing.T) { printedToSeen(t, s, a) })
+	scenario(t, "trivial jobs", func(t *testing.T) { trivialJobs(t, s, a, r) })
+	scenario(t, "50 clients", func(t *testing.T) { fiftyClients(t, s, a) })
+	scenario(t, "flood", func(t *testing.T) { flood(t, s, a) })
+	scenario(t, "tofu", func(t *testing.T) { tofuOverhead(t, s, a) })
+	scenario(t, "100 instances", hundredInstances)
+	scenario(t, "1,000 instances", func(t *testing.T) { manyInstances(t, 1000) })
+	scenario(t, "10,000 instances", func(t *testing.T) { manyInstances(t, 10_000) })
+	scenario(t, "hosted runner", hostedStart)
+	scenario(t, "lost runner", lostRunner)
+	scenario(t, "100 browsers", hundredBrowsers)
+	scenario(t, "200 nodes", execOnNodes)
 }
 
 func resident(t *testing.T, pid int) float64 {
