@@ -42,7 +42,7 @@ func (c *syntaxCheck) ofText(name string, args []*syntax.Word) {
 	switch {
 	case len(c.declared[name]) > 0:
 		reason = reasonFunction
-	case slices.Contains(c.aliases, name):
+	case c.aliases[name]:
 		reason = reasonAlias
 	default:
 		return
@@ -54,12 +54,18 @@ func (c *syntaxCheck) ofText(name string, args []*syntax.Word) {
 
 // processes refuses templates in <(...) as the file of a command that is not known to treat its contents as data.
 func (c *syntaxCheck) processes(args []*syntax.Word) {
-	if dataCall(args) {
+	inner := innerCommand(args)
+	copies := c.runs && len(inner) > 0 && slices.Contains(fileWriters, commandName(inner[0]))
+	if dataCall(args) && !copies {
 		return
+	}
+	reason := reasonInput
+	if copies {
+		reason = reasonFile
 	}
 	for _, word := range args {
 		if hasProcess(word) {
-			c.refuse(word, reasonInput)
+			c.refuse(word, reason)
 		}
 	}
 }
@@ -68,6 +74,9 @@ func (c *syntaxCheck) processes(args []*syntax.Word) {
 // and it is looked for at every place. Only the shell itself runs the command ".", so that after others this is a
 // folder.
 func (c *syntaxCheck) wrapped(by string, args []*syntax.Word) {
+	if !c.spend(len(args)) {
+		return
+	}
 	w := wrappers[by]
 	operands, named := w.operands, false
 	for i, word := range args {
@@ -105,7 +114,7 @@ func (c *syntaxCheck) wrapped(by string, args []*syntax.Word) {
 
 // arguments judges the arguments of a command that is known to evaluate some of them.
 func (c *syntaxCheck) arguments(name string, args []*syntax.Word) {
-	if name == "" {
+	if name == "" || !c.spend(len(args)) {
 		return
 	}
 	if slices.Contains(inputCommands, name) {
@@ -316,17 +325,17 @@ func (c *syntaxCheck) programText(args []*syntax.Word, why string) {
 
 // readsProgram reports whether a node contains a command that runs what it reads from its input, or assigns it to a
 // variable that programs take commands from.
-func readsProgram(node syntax.Node, functions []string) (reads bool) {
+func (c *syntaxCheck) readsProgram(node syntax.Node) (reads bool) {
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if call, ok := n.(*syntax.CallExpr); ok && !reads {
-			reads = callReads(call, functions)
+			reads = callReads(call, c.functions)
 		}
-		return !reads
+		return c.spend(1) && !reads
 	})
 	return reads
 }
 
-func callReads(call *syntax.CallExpr, functions []string) bool {
+func callReads(call *syntax.CallExpr, functions map[string]bool) bool {
 	transparent := true // no command was named yet that is known to run no other
 	var chain commandChain
 	for i, word := range call.Args {
@@ -335,7 +344,7 @@ func callReads(call *syntax.CallExpr, functions []string) bool {
 		switch {
 		case !transparent:
 			return chain.unknown
-		case slices.Contains(functions, name) && name != "":
+		case functions[name] && name != "":
 			return true
 		case slices.Contains(listCommands, name):
 			return runsAny(name, rest)
@@ -413,7 +422,7 @@ func interpreterName(name string) string {
 
 // isCodeVariable reports whether a word names a variable that must not get a value from outside.
 func isCodeVariable(word *syntax.Word) bool {
-	check := &syntaxCheck{numbers: numberVariables}
+	check := &syntaxCheck{numbers: setOf(numberVariables)}
 	return check.special(plainText(word)) != ""
 }
 

@@ -55,6 +55,10 @@ var hostileInputs = map[string]string{
 	`echo ${option.x} > Makefile; make`:                                       "file",
 	`echo ${option.x} > f; $SHELL f`:                                          "file",
 	`echo ${option.x} > f; sudo ./f`:                                          "file",
+	`echo ${option.x} > f; awk -f f`:                                          "file",
+	`echo ${option.x} > f; sed -nf f f`:                                       "file",
+	`cp <(echo ${option.x}) f; sh f`:                                          "file",
+	`install -m 755 <(echo ${option.x}) f; ./f`:                               "file",
 }
 
 // hostilePrograms are commands that run one of their arguments, or a program that an option of theirs names.

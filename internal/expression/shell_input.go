@@ -18,17 +18,20 @@ var (
 
 // walk visits a node and the bodies of the functions of the script that it calls.
 func (c *syntaxCheck) walk(node syntax.Node, visit func(syntax.Node)) {
-	var entered []string
+	entered := map[string]bool{}
 	var enter func(syntax.Node)
 	enter = func(root syntax.Node) {
 		syntax.Walk(root, func(n syntax.Node) bool {
 			if n == nil {
 				return true
 			}
+			if !c.spend(1) {
+				return false
+			}
 			visit(n)
 			name := calledFunction(n)
-			if bodies := c.declared[name]; len(bodies) > 0 && !slices.Contains(entered, name) {
-				entered = append(entered, name)
+			if bodies := c.declared[name]; len(bodies) > 0 && !entered[name] {
+				entered[name] = true
 				for _, body := range bodies {
 					enter(body)
 				}
@@ -57,7 +60,7 @@ func calledFunction(node syntax.Node) string {
 // input itself is refused unless every command that may read it is known to treat it as data.
 func (c *syntaxCheck) input(s *syntax.Stmt, r *syntax.Redirect) {
 	file := (r.Op == syntax.RdrIn || r.Op == syntax.RdrInOut) && !hasProcess(r.Word)
-	unsafe := readsProgram(s, c.functions)
+	unsafe := c.readsProgram(s)
 	switch {
 	case unsafe:
 	case file:
@@ -221,7 +224,7 @@ func (c *syntaxCheck) pipe(b *syntax.BinaryCmd) {
 	if b.Op != syntax.Pipe && b.Op != syntax.PipeAll {
 		return
 	}
-	if readsProgram(b.Y, c.functions) || c.carries(b.X) && c.emits(b.X) && !c.onlyReads(b.Y) {
+	if c.readsProgram(b.Y) || c.carries(b.X) && c.emits(b.X) && !c.onlyReads(b.Y) {
 		c.refuse(b.X, reasonInput)
 	}
 	if c.runs && c.carries(b.X) && c.emits(b.X) && c.writesFile(b.Y) {
@@ -298,6 +301,11 @@ func runsFile(call *syntax.CallExpr) bool {
 	case name == "chmod":
 		return slices.ContainsFunc(args[1:], func(w *syntax.Word) bool {
 			return executableMode.MatchString(plainText(w))
+		})
+	case strings.HasSuffix(name, "awk"), name == "sed", name == "gsed":
+		return slices.ContainsFunc(args[1:], func(w *syntax.Word) bool {
+			text := plainText(w)
+			return isFlags(text) && strings.Contains(text, "f") || strings.HasPrefix(text, "--file")
 		})
 	case name == "xargs", name == "find", slices.Contains(containerCommands, name):
 		return slices.ContainsFunc(args[1:], func(w *syntax.Word) bool {

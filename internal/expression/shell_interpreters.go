@@ -23,6 +23,9 @@ var scriptInterpreters = []string{
 // script judges the arguments of an interpreter. Behind its program they are data. Until then, a value could be the
 // file of a program or an option that holds one.
 func (c *syntaxCheck) script(name string, args []*syntax.Word) {
+	if !c.spend(len(args)) {
+		return
+	}
 	why := strings.ReplaceAll(reasonScript, "COMMAND", name)
 	given := false
 	for i := 0; i < len(args); i++ {

@@ -34,15 +34,21 @@ const (
 // that template. It returns "" when every template stands where a value is known to be data. places are the offsets
 // of the templates in the script.
 func checkSyntax(script string, places []int) (why string, place int) {
+	if why := tooLarge(script); why != "" {
+		return why, places[0]
+	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil {
 		return "stands in a script that is no valid shell syntax (" + err.Error() + "): correct the script", places[0]
 	}
 	c := &syntaxCheck{
-		places:   places,
-		data:     map[int]bool{},
-		numbers:  slices.Clone(numberVariables),
-		declared: map[string][]*syntax.Stmt{},
+		places:    places,
+		steps:     minSteps + stepsPerByte*len(script),
+		data:      map[int]bool{},
+		numbers:   setOf(numberVariables),
+		functions: map[string]bool{},
+		aliases:   map[string]bool{},
+		declared:  map[string][]*syntax.Stmt{},
 	}
 	c.collect(file)
 	syntax.Walk(file, func(node syntax.Node) bool {
@@ -63,14 +69,23 @@ func checkSyntax(script string, places []int) (why string, place int) {
 type syntaxCheck struct {
 	places     []int
 	data       map[int]bool              // templates that stand where a value is data
-	numbers    []string                  // variables that are evaluated as arithmetic when they are assigned
-	functions  []string                  // functions of the script that run what they read from their input
+	numbers    map[string]bool           // variables that are evaluated as arithmetic when they are assigned
+	functions  map[string]bool           // functions of the script that run what they read from their input
 	declared   map[string][]*syntax.Stmt // the functions of the script
-	aliases    []string
+	aliases    map[string]bool
 	runs       bool // the script runs programs that a file may hold
 	redirected bool // exec sends the output of the script into a file
+	steps      int  // that the check may still make
 	why        string
 	place      int
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
 }
 
 // template returns the first template inside a node, its here-documents and the functions that it calls.
@@ -154,18 +169,18 @@ func (c *syntaxCheck) collectAliases(call *syntax.CallExpr) {
 	}
 	for _, word := range call.Args[1:] {
 		if name, _, defined := strings.Cut(plainText(word), "="); defined {
-			c.aliases = append(c.aliases, name)
+			c.aliases[name] = true
 		}
 	}
 }
 
 // collectFunctions records the functions that run what they read, also where they call another one that does.
 func (c *syntaxCheck) collectFunctions(declared []*syntax.FuncDecl) {
-	for known := -1; known < len(c.functions); {
+	for known := -1; known < len(c.functions) && c.spend(len(declared)); {
 		known = len(c.functions)
 		for _, f := range declared {
-			if !slices.Contains(c.functions, f.Name.Value) && readsProgram(f.Body, c.functions) {
-				c.functions = append(c.functions, f.Name.Value)
+			if !c.functions[f.Name.Value] && c.readsProgram(f.Body) {
+				c.functions[f.Name.Value] = true
 			}
 		}
 	}
@@ -180,7 +195,7 @@ func (c *syntaxCheck) collectNumbers(d *syntax.DeclClause) {
 			special = special || strings.HasPrefix(flag, "-") && strings.ContainsAny(flag, "in")
 		}
 		if special && a.Name != nil {
-			c.numbers = append(c.numbers, a.Name.Value)
+			c.numbers[a.Name.Value] = true
 		}
 	}
 }
@@ -222,7 +237,7 @@ func (c *syntaxCheck) process(node syntax.Node) {
 		return
 	}
 	_, coprocess := node.(*syntax.CoprocClause)
-	if (coprocess || readsProgram(node, c.functions) || !c.onlyReads(node)) && c.why == "" {
+	if (coprocess || c.readsProgram(node) || !c.onlyReads(node)) && c.why == "" {
 		c.why, c.place = reasonInput, c.places[0]
 	}
 }
@@ -322,7 +337,7 @@ func (c *syntaxCheck) special(name string) string {
 	case slices.Contains(codeVariables, name), prefixed, suffixed:
 		return "would be the value of " + name + ", from which shells or programs take commands: " +
 			"write its value out, or use a variable of another name"
-	case slices.Contains(c.numbers, name):
+	case c.numbers[name]:
 		return "would be the value of " + name + ", which is evaluated as arithmetic or as a name: use another variable"
 	}
 	return ""
