@@ -188,3 +188,28 @@ func TestCleanupReachesEveryHost(t *testing.T) {
 	c.reconnect(second)
 	eventually(t, "launcher-2 has cleaned up", func() bool { return c.did("launcher-2 tidy") })
 }
+
+// TestDeletedHostsAreForgotten: a host whose instance record was deleted does not keep the other hosts from cleaning up.
+func TestDeletedHostsAreForgotten(t *testing.T) {
+	c := newWorld(t).serve(Limits{}).hosted(nil)
+	c.deploy()
+	done := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.known)
+	}
+	before := done()
+	c.s.setHosting(func(state *store.HostingState) {
+		state.TidyDue, state.Hosts = true, []store.LaunchHost{{InstanceID: "deleted"}}
+	})
+	c.s.c.hosting.Poke()
+	eventually(t, "a cleanup was performed", func() bool { return done() > before && len(c.s.runnerJobs(work.Tidy)) == 0 })
+	var state store.HostingState
+	c.s.must(c.s.store.View(t.Context(), func(tx *store.Tx) (err error) {
+		state, err = tx.Hosting(c.s.org, c.runner.ID)
+		return err
+	}))
+	if len(state.Hosts) != 0 {
+		t.Errorf("hosts: got %+v, want none", state.Hosts)
+	}
+}

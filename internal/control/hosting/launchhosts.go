@@ -78,6 +78,11 @@ func withoutHost(hosts []store.LaunchHost, b *work.Binding) []store.LaunchHost {
 
 // dueHosts moves a cleanup that is due to each host of the runner. It returns the instances that can perform theirs now.
 func (l *look) dueHosts(f *fleet, due bool) ([]store.Instance, error) {
+	if due {
+		if err := l.forgetHosts(f); err != nil {
+			return nil, err
+		}
+	}
 	if due && len(f.state.Hosts) > 0 {
 		f.state.TidyDue = false
 		for n := range f.state.Hosts {
@@ -87,6 +92,24 @@ func (l *look) dueHosts(f *fleet, due bool) ([]store.Instance, error) {
 	hosts := slices.DeleteFunc(slices.Clone(f.state.Hosts), func(h store.LaunchHost) bool { return !h.CleanupDue })
 	present, _, err := launchHosts(l.tx, f.runner, hosts)
 	return present, err
+}
+
+// forgetHosts removes the hosts that nobody can clean up any more: those whose instance record was deleted, and all hosts if the
+// runner now has a launcher that sees its processes from everywhere.
+func (l *look) forgetHosts(f *fleet) error {
+	if global(string(f.runner.Hosting.Launcher)) {
+		f.state.Hosts = nil
+		return nil
+	}
+	present, away, err := launchHosts(l.tx, f.runner, f.state.Hosts)
+	if err != nil {
+		return err
+	}
+	f.state.Hosts = slices.DeleteFunc(slices.Clone(f.state.Hosts), func(h store.LaunchHost) bool {
+		known := func(i store.Instance) bool { return isHost(h, i.ID, i.Fingerprint()) }
+		return !slices.ContainsFunc(present, known) && !slices.ContainsFunc(away, known)
+	})
+	return nil
 }
 
 // cleanedUp records that a cleanup was queued for an instance.
