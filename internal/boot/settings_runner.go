@@ -168,6 +168,8 @@ type WorkingDirectorySettings struct {
 	WorkingDirectory string `json:"WorkingDirectory"`
 	// Folder for the scratch files of Jobs. Default is .temp in WorkingDirectory.
 	TempDirectory string `json:"TempDirectory"`
+	// Folder for files that `fetch` steps of runbooks bring from nodes. Default is fetched in WorkingDirectory.
+	FetchDirectory string `json:"FetchDirectory"`
 	// Days after which sources of Modules and git mirrors that no Job has used are removed. 0: never.
 	MaxAgeDays int `json:"MaxAgeDays" jsonschema:"minimum=0,maximum=3650"`
 	// Most MiB that sources of Modules and git mirrors may take together; those unused for longest are removed first,
@@ -343,6 +345,7 @@ func (s *RunnerSettings) checkPlaces(h *host, problem report) {
 		problem("WorkingDirectory.WorkingDirectory", "must not be empty")
 	}
 	h.path(&places.TempDirectory, "WorkingDirectory.TempDirectory", problem)
+	h.path(&places.FetchDirectory, "WorkingDirectory.FetchDirectory", problem)
 	h.path(&places.WorkingDirectory, "WorkingDirectory.WorkingDirectory", problem)
 	if places.TempDirectory == "" {
 		places.TempDirectory = filepath.Join(places.WorkingDirectory, ".temp")

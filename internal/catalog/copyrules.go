@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 
 	"legwork/internal/lazyregexp"
@@ -46,4 +47,30 @@ func (c *checker) copyDest(field string, s CopyStep) {
 	case s.Content != nil && strings.HasSuffix(s.Dest, "/"):
 		c.add(field, "ends with a slash: content needs the name of a file")
 	}
+}
+
+func (c *checker) fetchStep(at string, s FetchStep) {
+	c.printable(at+"src", s.Src, maxCopyPath)
+	switch {
+	case s.Src == "":
+		c.add(at+"src", "is missing: the path of a file or folder on the node")
+	case !strings.HasPrefix(s.Src, "/") && !strings.HasPrefix(s.Src, "~/") && !strings.HasPrefix(s.Src, "${"):
+		c.add(at+"src", "must begin with / or ~/")
+	}
+	if s.Dest != "" && c.belowFolder(at+"dest", s.Dest) {
+		c.printable(at+"dest", s.Dest, maxCopyPath)
+	}
+}
+
+// belowFolder reports whether a path stays below the folder that it is relative to.
+func (c *checker) belowFolder(field, path string) bool {
+	switch {
+	case strings.HasPrefix(path, "/") || strings.HasPrefix(path, "~"):
+		c.add(field, "must be relative: it is below the runner's folder for fetched files")
+	case slices.Contains(strings.Split(path, "/"), ".."):
+		c.add(field, "must not contain ..")
+	default:
+		return true
+	}
+	return false
 }

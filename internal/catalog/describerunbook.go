@@ -116,6 +116,7 @@ var runbookDescriptions = map[string]string{
 	"RunbookStep.runbook":     "the steps of another Runbook on the same Nodes",
 	"RunbookStep.approval":    "wait until somebody approves",
 	"RunbookStep.wait":        "wait until something answers",
+	"RunbookStep.fetch":       "stores a file or folder of each node on the runner's host",
 	"RunbookStep.copy":        "write a file or a folder",
 	"RunbookStep.when":        "a condition in CEL over option, node and step; without it the step is always done",
 	"RunbookStep.timeout":     "of one try, such as 10m; by default that of the Runbook's limits",
@@ -143,6 +144,10 @@ var runbookDescriptions = map[string]string{
 	"CopyStep.group":    "group name or number",
 	"CopyStep.template": "fill in ${option.x} and the like; without it files are written unchanged",
 	"CopyStep.check":    "report what would change, and change nothing",
+
+	"FetchStep":      "A file or folder of each node that is stored on the runner's host.",
+	"FetchStep.src":  "absolute path on the node, or ~/path; may hold ${option.x} and the like",
+	"FetchStep.dest": "folder below the runner's folder for fetched files; may hold ${option.x} and the like; default: the step's name",
 
 	"AnsibleStep":                "An Ansible playbook over the Nodes of each Runner.",
 	"AnsibleStep.playbook":       "a file of the Runbook's source",

@@ -164,7 +164,7 @@ type ValuesFrom struct {
 	Strict bool   `json:"strict,omitempty"` // other values are refused
 }
 
-// RunbookStep is one step of a Runbook. Exactly one of Command, Script, Ansible, Module, Runbook, Approval and Wait is set.
+// RunbookStep is one step of a Runbook. Exactly one action is set, from Command to Fetch.
 type RunbookStep struct {
 	Name       string        `json:"name,omitempty"` // unique, letters, digits, "_", "-"; default step1, step2, ...
 	Each       Each          `json:"each,omitempty"` // command, script, wait: default node; ansible: always runner
@@ -176,6 +176,7 @@ type RunbookStep struct {
 	Approval   *ApprovalStep `json:"approval,omitempty"`
 	Wait       *WaitStep     `json:"wait,omitempty"`
 	Copy       *CopyStep     `json:"copy,omitempty"`
+	Fetch      *FetchStep    `json:"fetch,omitempty"`
 	When       string        `json:"when,omitempty"` // CEL over option, node and step
 	Timeout    Duration      `json:"timeout,omitempty"`
 	Retries    int           `json:"retries,omitempty"`     // further tries after a failure, at most 100
@@ -216,6 +217,12 @@ type CopyStep struct {
 	Group    string  `json:"group,omitempty"`
 	Template bool    `json:"template,omitempty"` // templates of the Runbook are filled in
 	Check    bool    `json:"check,omitempty"`    // report what would change, and change nothing
+}
+
+// FetchStep brings a file or a folder of each node to the runner's host.
+type FetchStep struct {
+	Src  string `json:"src"`            // on the node
+	Dest string `json:"dest,omitempty"` // below the runner's folder for fetched files; default: the name of the step
 }
 
 // AnsibleStep runs a playbook over the Nodes of a Runner.

@@ -20,11 +20,9 @@ const (
 )
 
 // stepActions are the keys of which a step has exactly one.
-var stepActions = []string{"command", "script", "ansible", "module", "runbook", "approval", "wait", "copy"}
+var stepActions = []string{"command", "script", "ansible", "module", "runbook", "approval", "wait", "copy", "fetch"}
 
-// Action names what a step does, by its key: command, script, ansible, module, runbook, approval, wait or
-// copy. It is "" where there is
-// none, and the first of several.
+// Action returns the key of the action of a step, one of stepActions: the first of several, "" without any.
 func (s RunbookStep) Action() string {
 	for _, action := range stepActions {
 		if s.has(action) {
@@ -50,6 +48,8 @@ func (s RunbookStep) has(action string) bool {
 		return s.Approval != nil
 	case "copy":
 		return s.Copy != nil
+	case "fetch":
+		return s.Fetch != nil
 	}
 	return s.Wait != nil
 }
@@ -123,6 +123,8 @@ func (c *checker) each(at string, s RunbookStep) {
 	switch {
 	case s.Ansible != nil && s.Each == EachNode:
 		c.add(at+"each", "wants runner: Ansible is run once per Runner, over all Nodes of it")
+	case s.Fetch != nil && s.Each == EachRunner:
+		c.add(at+"each", "must be node: fetch brings files of nodes to the runner's host")
 	case s.ofServer() && s.Each != "":
 		c.add(at+"each", "is not for a step with %s", s.Action())
 	}
@@ -169,6 +171,8 @@ func (c *checker) action(at string, r RunbookSpec, s RunbookStep) {
 		c.wait(at+"wait", s.Each, *s.Wait)
 	case s.Copy != nil:
 		c.copyStep(at+"copy.", r, *s.Copy)
+	case s.Fetch != nil:
+		c.fetchStep(at+"fetch.", *s.Fetch)
 	}
 }
 

@@ -181,6 +181,8 @@ func stepDoes(s catalog.RunbookStep) string {
 		return "copy " + s.Copy.Src + " to " + s.Copy.Dest
 	case s.Copy != nil:
 		return "copy to " + s.Copy.Dest
+	case s.Fetch != nil:
+		return "fetch " + s.Fetch.Src
 	}
 	return "-"
 }

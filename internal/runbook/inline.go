@@ -91,6 +91,8 @@ func kindOf(step catalog.RunbookStep) (ItemKind, catalog.Each) {
 		return WaitItem, each
 	case step.Copy != nil:
 		return CopyItem, each
+	case step.Fetch != nil:
+		return FetchItem, catalog.EachNode
 	case step.Ansible != nil:
 		return AnsibleItem, catalog.EachRunner
 	case step.Module != nil:

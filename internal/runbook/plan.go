@@ -30,6 +30,7 @@ const (
 	AnsibleItem  ItemKind = "ansible"
 	WaitItem     ItemKind = "wait"
 	CopyItem     ItemKind = "copy"
+	FetchItem    ItemKind = "fetch"
 	ModuleItem   ItemKind = "module"
 	ApprovalItem ItemKind = "approval"
 )
@@ -75,7 +76,7 @@ func (i Item) OnNodes() bool { return i.Step.Each == catalog.EachNode }
 
 // Repeatable reports whether the item may be done twice on a node: it was declared so, or its kind is idempotent.
 func (i Item) Repeatable() bool {
-	return i.Step.Repeatable || i.Kind == WaitItem || i.Kind == CopyItem
+	return i.Step.Repeatable || i.Kind == WaitItem || i.Kind == CopyItem || i.Kind == FetchItem
 }
 
 // Scope holds the values of Options that one Runbook's steps see.

@@ -54,6 +54,9 @@ func stepTexts(s catalog.RunbookStep) []text {
 		t = append(t, text{"wait.url", s.Wait.URL, asURL}, text{"wait.command", s.Wait.Command, asShell})
 	}
 	t = append(t, copyTexts(s.Copy)...)
+	if s.Fetch != nil {
+		t = append(t, text{"fetch.src", s.Fetch.Src, asValue}, text{"fetch.dest", s.Fetch.Dest, asValue})
+	}
 	if s.OnError != nil {
 		t = append(t, text{"on_error.command", s.OnError.Command, asShell})
 		t = append(t, scriptTexts("on_error.script", s.OnError.Script)...)

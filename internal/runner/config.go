@@ -29,6 +29,7 @@ type Config struct {
 
 	WorkingDirectory string        // absolute; made when missing
 	TempDirectory    string        // absolute; scratch folders of Jobs
+	FetchDirectory   string        // absolute; files that steps fetch from nodes; "" means fetched in WorkingDirectory
 	EnginePaths      []string      // searched before PATH
 	Capacity         int           // Jobs at once; 0 means 10
 	Ephemeral        bool          // files of this Instance do not outlive it

@@ -16,6 +16,9 @@ func (r *Runner) confined(st *step, spec *work.Spec) []string {
 	if spec.ModuleID != "" {
 		write = append(write, r.home.module(spec.ModuleID))
 	}
+	if dir := r.fetchDir(spec); dir != "" {
+		write = append(write, dir)
+	}
 	policy := r.cfg.Confine.With([]string{r.home.mirrors()}, write)
 	policy.Home = filepath.Join(r.home.dir, "home")
 	return policy.Command(r.cfg.Program)

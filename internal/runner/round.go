@@ -101,9 +101,14 @@ func (r *Runner) prepareRound(ctx context.Context, st *step, spec *work.Spec) (r
 	if err := r.approveRound(st, spec, dir); err != nil {
 		return note, err
 	}
+	fetched, err := r.makeFetchDir(spec)
+	if err != nil {
+		return note, err
+	}
 	f := &nodes.File{Round: *st.round, Commit: note.Commit, Part: nodes.Part{
 		Run: *spec.Run, WorkDir: run, ScratchDir: temp, CacheDir: r.home.cache(), SourceDir: dir,
 		Job:      nodes.Job{ID: j.Job, Parent: spec.Run.Parent, Number: j.Number, Attempt: j.Attempt, Part: spec.Run.Part, Runbook: spec.Module, Stack: spec.StackName},
+		FetchDir: fetched, MinFree: r.cfg.MinFree,
 		HostKeys: filepath.Join(r.home.dir, "known_hosts"), KnownHosts: r.knownHosts(),
 		StepTimeout: spec.StepTimeout, Interrupt: r.cfg.Grace.Interrupt, Terminate: r.cfg.Grace.Terminate, AnsiblePath: r.ansiblePath(),
 	}}
@@ -363,9 +368,9 @@ func (r *Runner) approveRound(st *step, spec *work.Spec, sourceDir string) error
 			return fault.New(fault.Forbidden, "script_not_approved", "the playbook of %s was refused: this Runner runs approved scripts alone", item.Name).
 				WithHint("give the step another Runner, or have HooksPreapproval changed on this host")
 		}
-		if item.Step.Copy != nil {
+		if item.Step.Copy != nil || item.Step.Fetch != nil {
 			return fault.New(fault.Forbidden, "script_not_approved",
-				"step %s copies files; this runner runs approved scripts only", item.Name).
+				"step %s transfers files; this runner runs approved scripts only", item.Name).
 				WithHint("run the step on another runner, or change HooksPreapproval on this host")
 		}
 		for _, s := range itemScripts(item) {

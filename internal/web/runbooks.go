@@ -227,6 +227,8 @@ func stepKind(s catalog.RunbookStep) (word, sign string) {
 		return "wait", "clock"
 	case s.Copy != nil:
 		return "copy", "copy"
+	case s.Fetch != nil:
+		return "fetch", "down"
 	}
 	return "command", "command"
 }
@@ -264,6 +266,8 @@ func stepText(s catalog.RunbookStep) string {
 		return waitText(*s.Wait)
 	case s.Copy != nil:
 		return copyText(*s.Copy)
+	case s.Fetch != nil:
+		return s.Fetch.Src + " of each node"
 	}
 	return s.Command
 }

@@ -21,6 +21,7 @@ import (
 //	           A hello has at most MaxHello bytes.
 //	           Heartbeat.Unavailable: why an instance takes no new job for now.
 //	           RunbookStep.Copy: files for nodes. An older runner refuses the step.
+//	           RunbookStep.Fetch: files of nodes. An older runner refuses the step.
 //	           Item.Handlers: error handlers of references. An older runner ignores them.
 const (
 	Capability       = 4

@@ -32,6 +32,9 @@ type Part struct {
 	ScratchDir string `json:"scratch_dir"`          // for scripts and the like, emptied with the Attempt
 	CacheDir   string `json:"cache_dir,omitempty"`  // shared by all Jobs of this host
 	SourceDir  string `json:"source_dir,omitempty"` // of the Runbook's Source; "" when it has none
+	// FetchDir is the folder of fetched files, "" where no step fetches any.
+	FetchDir string `json:"fetch_dir,omitempty"`
+	MinFree  int64  `json:"min_free,omitempty"` // bytes of the disk that fetched files leave free
 	// HostKeys is a known_hosts file that this Runner keeps for itself; KnownHosts are the host's own. They need not exist.
 	HostKeys   string   `json:"host_keys,omitempty"`
 	KnownHosts []string `json:"known_hosts,omitempty"`

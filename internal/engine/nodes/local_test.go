@@ -79,11 +79,17 @@ func TestOutputThatIsNoFile(t *testing.T) {
 	}
 }
 
-// TestSudoToAnotherUser has steps become a user who can read nothing of the login user's: scripts, file options and $LEGWORK_OUTPUT work all the same, and nothing is left.
-func TestSudoToAnotherUser(t *testing.T) {
+// needsSudo skips a test where commands cannot become the user nobody.
+func needsSudo(t *testing.T) {
+	t.Helper()
 	if exec.Command("sudo", "-n", "-u", "nobody", "--", "/bin/true").Run() != nil {
 		t.Skip("no sudo to nobody without a password on this machine")
 	}
+}
+
+// TestSudoToAnotherUser has steps become a user who can read nothing of the login user's: scripts, file options and $LEGWORK_OUTPUT work all the same, and nothing is left.
+func TestSudoToAnotherUser(t *testing.T) {
+	needsSudo(t)
 	yes := true
 	for _, ssh := range []bool{false, true} {
 		t.Run("ssh "+strconv.FormatBool(ssh), func(t *testing.T) {

@@ -178,6 +178,8 @@ func (p *pair) do(ctx context.Context) outcome {
 		return p.runScript(ctx, step.Script)
 	case step.Copy != nil:
 		return p.copyFiles(ctx, step.Copy)
+	case step.Fetch != nil:
+		return p.fetchFiles(ctx, step.Fetch)
 	case p.item.Kind == runbook.CommandItem:
 		return p.runCommand(ctx, step.Command)
 	}

@@ -80,6 +80,9 @@ func (p *pair) facts(env map[string]string) map[string]string {
 	job := p.round.file.Job
 	env["LEGWORK_JOB"], env["LEGWORK_JOB_ID"] = strconv.FormatInt(job.Number, 10), job.Parent
 	env["LEGWORK_STEP"], env["LEGWORK_ATTEMPT"] = p.item.Name, strconv.Itoa(job.Attempt)
+	if dir := p.round.file.FetchDir; dir != "" && p.node == once {
+		env["LEGWORK_FETCH_DIR"] = dir
+	}
 	return env
 }
 
