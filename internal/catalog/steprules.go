@@ -111,6 +111,9 @@ func (c *checker) step(at string, r RunbookSpec, s RunbookStep) {
 	if s.ofServer() {
 		c.notOfServer(at, s)
 	}
+	if s.Ansible != nil {
+		c.notOfPlaybooks(at, s)
+	}
 	c.action(at, r, s)
 	if h := s.OnError; h != nil && (s.Runbook != nil || !s.ofServer()) {
 		c.handler(at+"on_error", r, *h)
@@ -145,6 +148,16 @@ func (c *checker) notOfServer(at string, s RunbookStep) {
 			}
 			c.add(at+key, "is not for a step with %s%s", s.Action(), hint)
 		}
+	}
+}
+
+// notOfPlaybooks refuses what is not done for playbooks.
+func (c *checker) notOfPlaybooks(at string, s RunbookStep) {
+	if s.OnError != nil {
+		c.add(at+"on_error", "is not for a step with ansible: use block and rescue in the playbook")
+	}
+	if s.Retries != 0 {
+		c.add(at+"retries", "is not for a step with ansible: use retries in the playbook")
 	}
 }
 
