@@ -202,11 +202,12 @@ func (m *move) addResults(e RoundFinished) (lost []int) {
 
 // addSpans joins what a part said of the times of the items of a round.
 func (m *move) addSpans(sums []RoundResult, spans []Span, round runbook.Round) {
-	if len(spans) != len(sums) {
-		return
-	}
-	for i, span := range spans {
-		span = span.within(m.job.Steps[round.First+i].StartedAt, m.now)
+	for i := range sums {
+		started := m.job.Steps[round.First+i].StartedAt
+		span := Span{Started: started, Finished: m.now} // an older executor does not say
+		if len(spans) == len(sums) {
+			span = spans[i].within(started, m.now)
+		}
 		sums[i].Spans = joinSpans(sums[i].Spans, []Span{span})
 	}
 }
@@ -432,6 +433,8 @@ func (m *move) closeItem(s *Step) {
 		s.Status = StepSkipped
 	case s.Result != nil && (s.Result.Failed || len(s.Result.Bad) > 0):
 		s.Status, s.FinishedAt = StepFailed, m.now
+	case s.Result != nil && len(s.Result.Spans) == 1 && s.Result.Spans[0].Started.IsZero():
+		s.Status, s.StartedAt = StepSkipped, time.Time{} // its condition was false everywhere
 	default:
 		s.Status, s.FinishedAt = StepSucceeded, m.now
 	}

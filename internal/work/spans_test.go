@@ -34,3 +34,27 @@ func TestStepsHaveTimesOfTheirOwn(t *testing.T) {
 		t.Errorf("the second step finished at %s, want %s", second.FinishedAt, c.Run.FinishedAt)
 	}
 }
+
+// TestStepThatIsSkippedEverywhere finishes a round in which the condition of a step was false on every node.
+func TestStepThatIsSkippedEverywhere(t *testing.T) {
+	p := stepPlan(1, command, command)
+	p.Rounds = []runbook.Round{{First: 0, End: 2, Batch: 0}}
+	c := beginRun(t, p)
+	c.claimAll()
+	opened := c.Run.Steps[0].StartedAt
+	e := through(c.Parts[0])
+	e.Result.Round.Spans = []work.Span{{Started: opened, Finished: opened}, {}}
+	if err := c.apply(1, e); err != nil {
+		t.Fatal(err)
+	}
+	c.turn()
+	wantStatus(t, *c.Run, work.Succeeded)
+	for i, want := range []work.StepStatus{work.StepSucceeded, work.StepSkipped} {
+		if got := c.Run.Steps[i]; got.Status != want {
+			t.Errorf("step %d: got %s, want %s", i, got.Status, want)
+		}
+	}
+	if got := c.Run.Steps[1].StartedAt; !got.IsZero() {
+		t.Errorf("got %s as the start of a skipped step, want none", got)
+	}
+}

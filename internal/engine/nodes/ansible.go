@@ -68,6 +68,11 @@ func (r *round) play(ctx context.Context, index int) {
 func (r *round) playThrough(index int, started time.Time, err error) {
 	e := work.NodeEvent{Node: once, Item: index, Status: work.NodeSucceeded, Started: started, Finished: time.Now()}
 	r.mu.Lock()
+	if !slices.ContainsFunc(r.file.Round.Nodes, func(n int) bool {
+		return r.ended[pairKey{n, index}].Status != work.NodeSkipped
+	}) {
+		e.Status = work.NodeSkipped
+	}
 	failed := err != nil && !slices.ContainsFunc(r.file.Round.Nodes, func(n int) bool {
 		return r.ended[pairKey{n, index}].Status == work.NodeSucceeded
 	})

@@ -57,3 +57,16 @@ func TestPlaybook(t *testing.T) {
 		t.Errorf("the log says %q", d.text(work.Stdout))
 	}
 }
+
+// TestPlaybookThatIsSkipped has a playbook whose condition is false. The step is skipped as a whole, too.
+func TestPlaybookThatIsSkipped(t *testing.T) {
+	f := file(t, 2, runbook.Item{Name: "site", Kind: runbook.AnsibleItem, Step: catalog.RunbookStep{
+		Each: catalog.EachRunner, Ansible: &catalog.AnsibleStep{Playbook: "site.yml"}, When: "1 == 2",
+	}})
+	d := perform(t, f, newMemory(nil))
+	for _, n := range []int{once, 0, 1} {
+		if got := d.status(n, 0); got != work.NodeSkipped {
+			t.Errorf("node %d: got %s, want %s", n, got, work.NodeSkipped)
+		}
+	}
+}

@@ -315,13 +315,18 @@ func (r *round) result() work.RoundResult {
 	return result
 }
 
-// span returns from when to when an item of this round was done. The caller holds mu.
+// span returns from when to when an item of this round was done. It is empty when the item was skipped everywhere. The
+// caller holds mu.
 func (r *round) span(item int) (span work.Span) {
 	for _, n := range append([]int{once}, r.file.Round.Nodes...) {
 		e := r.ended[pairKey{n, item}]
-		if e.Status != work.NodeSkipped {
-			span = span.Join(work.Span{Started: e.Started, Finished: e.Finished})
+		if e.Status == "" || e.Status == work.NodeSkipped {
+			continue
 		}
+		if e.Started.IsZero() { // an earlier attempt did it
+			e.Started, e.Finished = time.Now(), time.Now()
+		}
+		span = span.Join(work.Span{Started: e.Started, Finished: e.Finished})
 	}
 	return span
 }
