@@ -40,7 +40,7 @@ steps:
 	if got := w.Log(id); !strings.Contains(got, "ignored 7") || !strings.Contains(got, "fails: failed with exit status 7") {
 		t.Errorf("the log says %q", got)
 	}
-	if r := w.Try("runbook", "run", "s/chosen", "--option", "host=.*"); !strings.Contains(r.Err, "matches no Node") {
+	if r := w.Try("runbook", "run", "s/chosen", "--option", "host=.*"); !strings.Contains(r.Err, "name: .*") {
 		t.Errorf("a pattern as a value: %q", r.Err)
 	}
 	refused("chosen", "option host has no value")

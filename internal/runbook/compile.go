@@ -93,7 +93,7 @@ func (p *Plan) wantNodes(spec catalog.RunbookSpec, some bool) error {
 		return fault.New(fault.Invalid, "no_nodes", "the Runbook %s has steps on Nodes, and no filter says which", spec.Path()).
 			WithHint("give one with --nodes, or write `nodes` into the Runbook")
 	}
-	return fault.New(fault.Invalid, "no_nodes", "the filter %s matches no Node", brief(spec.Nodes)).
+	return fault.New(fault.Invalid, "no_nodes", "the filter %s matches no Node", p.Scopes[0].shown(spec.Nodes)).
 		WithHint("`legwork node list` shows what a filter matches; `allow_no_nodes: true` in the Runbook makes it no error")
 }
 

@@ -100,8 +100,8 @@ func TestOwnHostsArePinned(t *testing.T) {
 	}
 	in.Runners[0].Hosts = nil
 	in.Spec.Dispatch = catalog.Dispatch{}
-	if f := refused(t, in, "nodes_uncovered"); !strings.Contains(f.Hint, "node_filter") {
-		t.Errorf("got hint %q, want one about node_filter", f.Hint)
+	if f := refused(t, in, "nodes_uncovered"); !strings.Contains(f.Hint, "legwork runner update RUNNER --node-filter") {
+		t.Errorf("got hint %q, want the command that sets a node filter", f.Hint)
 	}
 }
 

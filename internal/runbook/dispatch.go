@@ -127,7 +127,8 @@ func (p *Plan) dispatchByFilters(in Input) error {
 	}
 	if len(uncovered) > 0 {
 		return fault.New(fault.Conflict, "nodes_uncovered", "%s covered by no Runner: %s", nodesAre(len(uncovered)), some(uncovered)).
-			WithHint("give a Runner that is assigned to the Stack a node_filter that matches them, or dispatch manually")
+			WithHint("give a runner that is assigned to the stack a filter that matches them: "+
+				"legwork runner update RUNNER --node-filter '%s=*'; or set `dispatch`", in.Spec.Stack)
 	}
 	for i := range shares {
 		p.Parts = append(p.Parts, shares[i].parts()...)

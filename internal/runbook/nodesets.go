@@ -23,7 +23,7 @@ func (r *inliner) own(filter, name string, s Scope) (set int, err error) {
 	}
 	nodes := r.in.Match(chosen)
 	if len(nodes) == 0 && !r.in.Partial && !r.in.Spec.AllowNoNodes {
-		return 0, fault.New(fault.Invalid, "no_nodes", "the filter %s of step %s matches no node", brief(filter), name).
+		return 0, fault.New(fault.Invalid, "no_nodes", "the filter %s of step %s matches no node", s.shown(filter), name).
 			WithHint("`legwork node list` shows what a filter matches; `allow_no_nodes: true` in the runbook accepts that")
 	}
 	if len(r.sets.sets) == 0 {
@@ -105,4 +105,13 @@ func (p *Plan) PartsOf(i Item) int {
 		}
 	}
 	return count
+}
+
+// shown returns a filter for a message, with the values of its options.
+func (s Scope) shown(filter string) string {
+	parsed, err := node.ParseFilterTemplate(filter, s.literal)
+	if err != nil || parsed.String() == filter {
+		return brief(filter)
+	}
+	return brief(filter) + ", which means " + brief(parsed.String()) + ","
 }
