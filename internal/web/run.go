@@ -377,7 +377,11 @@ func (r *runDetails) itemMood(i int) mood {
 	if asked := r.askedApproval(); asked == &r.Plan.Items[i] {
 		return jobMoods[work.AwaitingApproval]
 	}
-	return known(stepMoods, r.itemStatus(i))
+	status, counts := r.itemStatus(i), r.Counts[i]
+	if status == work.StepSucceeded && counts[work.NodeIgnored] > 0 && counts[work.NodeSucceeded]+counts[work.NodeRecovered] == 0 {
+		return nodeMoods[work.NodeIgnored]
+	}
+	return known(stepMoods, status)
 }
 
 // declaredTime says a length of time as people declare it: "5m", "1m 30s".
