@@ -2,7 +2,10 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"legwork/internal/process"
@@ -15,9 +18,12 @@ const spaceInterval = time.Second
 // files of the commands, such as the state of a module.
 const outputReserve = 4
 
-// lowSpace returns why this host takes no new job and begins no step: too little of its disk is free. It returns ""
-// while there is enough, and where the free space cannot be determined.
+// lowSpace returns why this host takes no new job and begins no step: its working directory is gone, or too little of
+// its disk is free. It returns "" while there is enough, and where the free space cannot be determined.
 func (r *Runner) lowSpace() string {
+	if _, err := os.Stat(r.cfg.WorkingDirectory); errors.Is(err, fs.ErrNotExist) {
+		return "its working directory was removed: stop the runner, and start it again"
+	}
 	if r.cfg.MinFree <= 0 {
 		return ""
 	}
@@ -89,7 +95,7 @@ func (r *Runner) watchSpace() {
 		return
 	}
 	if low != "" {
-		r.log.Warn("no further job is taken until there is enough free space", "cause", low)
+		r.log.Warn("no further job is taken for now", "cause", low)
 	} else {
 		r.log.Info("there is enough free space again: jobs are taken")
 	}
