@@ -164,13 +164,15 @@ func (a *app) jobShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shards, err := shardLines(cmd.Context(), client, job)
-			if err != nil {
-				return err
+			var run api.Run
+			if job.IsRun() {
+				if run, err = client.Run(cmd.Context(), job.ID); err != nil {
+					return err
+				}
 			}
 			return a.show(job, func() *table {
-				t := jobDetails(job, time.Now(), doubt)
-				for _, line := range shards {
+				t := runDetails(job, run, time.Now(), doubt)
+				for _, line := range shardLines(run) {
 					t.add("instance", line)
 				}
 				return t
@@ -180,14 +182,7 @@ func (a *app) jobShow() *cobra.Command {
 }
 
 // shardLines says which instances do the steps of a runbook job, and on how many nodes each.
-func shardLines(ctx context.Context, client *api.Client, job *work.Job) (lines []string, err error) {
-	if !job.IsRun() {
-		return nil, nil
-	}
-	run, err := client.Run(ctx, job.ID)
-	if err != nil {
-		return nil, err
-	}
+func shardLines(run api.Run) (lines []string) {
 	for _, p := range run.Parts {
 		if p.Instance != "" {
 			line := fmt.Sprintf("%s/%s, %s, %s", p.Runner, p.Instance, counted(p.Nodes, "node"), p.Status)
@@ -197,7 +192,7 @@ func shardLines(ctx context.Context, client *api.Client, job *work.Job) (lines [
 			lines = append(lines, line)
 		}
 	}
-	return lines, nil
+	return lines
 }
 
 // addApproval shows what is to be decided on, or who decided.
@@ -216,6 +211,11 @@ func addApproval(job *work.Job, now time.Time, add func(name, value string)) {
 
 // jobDetails shows a Job; doubt is what doubts says of it.
 func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
+	return runDetails(job, api.Run{}, now, doubt...)
+}
+
+// runDetails is jobDetails with how many nodes are where, for a runbook job.
+func runDetails(job *work.Job, run api.Run, now time.Time, doubt ...string) *table {
 	t := &table{}
 	t.add("job", fmt.Sprintf("#%d", job.Number))
 	t.add("id", job.ID)
@@ -269,11 +269,15 @@ func jobDetails(job *work.Job, now time.Time, doubt ...string) *table {
 		t.add("cancel", asked)
 	}
 	addTimes(job, now, add)
-	for _, step := range job.Steps {
+	for i, step := range job.Steps {
 		if step.Failure != nil && job.Failure != nil && step.Failure.Message == job.Failure.Message {
 			step.Failure = nil // it is the Job's, which is shown below
 		}
-		t.add("step", stepLine(step, now))
+		line := stepLine(step, now)
+		if i < len(run.Items) && len(run.Items[i].Counts) > 0 {
+			line += " (" + countsLine(run.Items[i].Counts) + ")"
+		}
+		t.add("step", line)
 	}
 	if f := job.Failure; f != nil {
 		t.add("failure", f.Message)

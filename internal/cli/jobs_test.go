@@ -119,3 +119,12 @@ func TestInterruptedJobShowsItsDeadline(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsOfARunCountNodes checks that a step of a runbook job shows its nodes by status.
+func TestStepsOfARunCountNodes(t *testing.T) {
+	job := &work.Job{Kind: work.RunbookJob, Status: work.Succeeded, Steps: []work.Step{{Name: "one", Status: work.StepSucceeded}}}
+	run := api.Run{Items: []api.RunItem{{Counts: map[work.NodeStatus]int{work.NodeSucceeded: 2, work.NodeIgnored: 1}}}}
+	if got := shown(t, runDetails(job, run, time.Now())); !strings.Contains(got, "succeeded (2 ok, 1 ignored)") {
+		t.Errorf("got %q, want the counts of the step", got)
+	}
+}
