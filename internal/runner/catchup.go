@@ -34,7 +34,7 @@ func (r *Runner) orUpdate(ctx context.Context, err error, final *fault.Fault) er
 	}
 	ref, err := r.latest(ctx)
 	if err != nil {
-		r.log.Warn("the Server was asked for a newer release in vain", "error", err)
+		r.log.Warn("cannot ask the server for a newer release", "error", err)
 		return final
 	}
 	if !release.Newer(ref.Version, r.cfg.Version) {

@@ -218,9 +218,9 @@ func (p Playbook) judge(r Result, ended error, t *tally) error {
 	case len(r.Hosts) > 0 && t.summed && (r.ExitCode == 2 || r.ExitCode == 4 || r.ExitCode == 6):
 		return nil
 	case r.ExitCode < 0:
-		return fault.New(fault.Failed, "ansible_ended", "ansible-playbook was ended before it was through: %v", ended)
+		return fault.New(fault.Failed, "ansible_ended", "ansible-playbook was stopped before it finished: %v", ended)
 	}
-	return fault.New(fault.Failed, "ansible_failed", "ansible-playbook ended with exit status %d before it was through", r.ExitCode).
+	return fault.New(fault.Failed, "ansible_failed", "ansible-playbook ended with exit status %d before it finished", r.ExitCode).
 		WithHint("its last lines in the log name the cause")
 }
 
