@@ -209,7 +209,8 @@ var argumentNames = map[string]string{
 	"RUNNER": "name of the Runner", "RUNNER[/INSTANCE]": "name of the Runner or of its Instance", "RUNNER/INSTANCE": "name of the Runner or of its Instance",
 	"PRINCIPAL": "name of the Service principal", "USER": "name of the user", "MODULE": "path of the Module", "STACK": "name of the Stack",
 	"NAMESPACE": "path of the Namespace", "TOKEN": "name of the registration token", "NAME": "name", "SCOPE": "scope", "ID": "id",
-	"NODE": "path of the Node", "SOURCE": "path of the Node source", "RUNBOOK": "path of the Runbook",
+	"[STACK/]NODE": "name of the node",
+	"NODE":         "path of the Node", "SOURCE": "path of the Node source", "RUNBOOK": "path of the Runbook",
 }
 
 // nameable tells what is wrong with an argument before anybody is asked for what it names: a part of it is empty, or it has more parts than
@@ -233,7 +234,7 @@ func nameable(argument, given string) *fault.Fault {
 	switch argument {
 	case "RUNNER", "PRINCIPAL", "USER", "STACK", "TOKEN", "ID":
 		most = 1
-	case "RUNNER[/INSTANCE]", "RUNNER/INSTANCE":
+	case "RUNNER[/INSTANCE]", "RUNNER/INSTANCE", "[STACK/]NODE":
 		most = 2
 	case "NODE", "SOURCE", "RUNBOOK":
 		if most = 2; len(parts) < most {
@@ -289,6 +290,9 @@ func (a *app) report(err error) {
 	message := f.Message
 	if f.Kind == fault.Internal && f.Code == "internal" && !isFault(err) {
 		message = err.Error() // our own: there is no log to look into
+	}
+	if len(f.Details) > 1 { // the list below starts with the problem that the message quotes
+		message = strings.TrimSuffix(message, "; the first: "+f.Details[0].String())
 	}
 	fmt.Fprintf(a.Err, "%s %s\n", a.err.paint(bold+red, "Error:"), sentence(message))
 	if len(f.Details) > 1 {

@@ -176,20 +176,49 @@ func some(names []string, most int) string {
 
 func (a *app) nodeShow() *cobra.Command {
 	return a.withFormat(&cobra.Command{
-		Use: "show NODE", Short: "Show one Node, by stack/name", Args: exactly("NODE"), ValidArgsFunction: a.completeNodes,
-		Example: "  legwork node show prod/web-1",
+		Use: "show [STACK/]NODE", Short: "Show one node", Args: exactly("[STACK/]NODE"), ValidArgsFunction: a.completeNodes,
+		Example: "  legwork node show prod/web-1\n  legwork node show web-1  # when no other stack has a node of this name",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := a.client()
 			if err != nil {
 				return err
 			}
-			n, err := client.Node(cmd.Context(), args[0])
+			path, err := nodePath(cmd.Context(), client, args[0])
+			if err != nil {
+				return err
+			}
+			n, err := client.Node(cmd.Context(), path)
 			if err != nil {
 				return err
 			}
 			return a.show(n, func() *table { return nodeDetails(n, time.Now()) })
 		},
 	})
+}
+
+// nodePath returns the path of the node with a name that only one node has. A path is returned as it is.
+func nodePath(ctx context.Context, client *api.Client, name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	all, err := client.Nodes(ctx, "", "")
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, n := range all.Nodes {
+		if n.Name == name {
+			found = append(found, catalog.NodePath(n.Stack, n.Name))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fault.New(fault.NotFound, "node_not_found", "there is no node %q", name).WithHint("list them: legwork node list")
+	case 1:
+		return found[0], nil
+	}
+	return "", fault.New(fault.Invalid, "usage", "%d nodes are named %q: %s", len(found), name, some(found, 5)).
+		WithHint("name one of them by its path")
 }
 
 func nodeDetails(n api.NodeView, now time.Time) *table {

@@ -21,10 +21,33 @@ func (a *app) secretCommand() *cobra.Command {
 		a.secretSet(), a.secretList(), a.secretShow(), a.secretDelete(), a.secretPaths())
 }
 
-// scopeFlag gives a command the flag that says what a Secret belongs to.
+// scopeFlag adds the flag for the scope of a secret to a command whose first argument is its name. The argument can be
+// SCOPE/NAME instead, as other things are named by their path.
 func scopeFlag(cmd *cobra.Command, scope *string) {
-	cmd.Flags().StringVar(scope, "scope", "", "what it belongs to: STACK, STACK/NAMESPACE, STACK/NAMESPACE/MODULE or runbook:STACK/NAME")
+	cmd.Flags().StringVar(scope, "scope", "",
+		"scope of the secret: STACK, STACK/NAMESPACE, STACK/NAMESPACE/MODULE or runbook:STACK/NAME; or write SCOPE/NAME")
 	needsFlag(cmd, "scope")
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, given []string) error {
+		if err := splitScope(cmd, given); err != nil {
+			return err
+		}
+		return args(cmd, given)
+	}
+}
+
+// splitScope replaces a first argument SCOPE/NAME by NAME, and sets the flag.
+func splitScope(cmd *cobra.Command, given []string) error {
+	if len(given) == 0 || cmd.Flags().Changed("scope") {
+		return nil
+	}
+	at := strings.LastIndex(given[0], "/")
+	if at <= 0 {
+		return nil
+	}
+	scope := given[0][:at]
+	given[0] = given[0][at+1:]
+	return cmd.Flags().Set("scope", scope)
 }
 
 // needsFlag refuses a command line without a flag, as one that is wrong: cobra does so after the command has begun.

@@ -264,7 +264,7 @@ func TestBrowserApproves(t *testing.T) {
 		return chromedp.Run(b.ctx, chromedp.Evaluate(`!!document.querySelector(".toast") && !document.querySelector("dialog[open]")`, &there)) == nil && there
 	})
 	b.until(`document.querySelector("#job-head .badge.good")?.innerText.includes("Succeeded")`)
-	b.until(`document.querySelector("#step-apply").innerText.includes("Succeeded") && document.querySelector("#job-facts").innerText.includes("ok")`)
+	b.until(`document.querySelector("#step-apply").innerText.includes("Succeeded") && document.querySelector("#job-facts").innerText.includes("By admin: Ok.")`)
 	queue(w, work.Plan)
 	b.open("/jobs?action=plan")
 	b.until(`document.querySelector("#jobs").innerText.includes("#2 plan") && document.querySelector("#jobs").innerText.includes("Succeeded")`)

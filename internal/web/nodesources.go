@@ -151,7 +151,7 @@ type sourceFields struct {
 }
 
 func (v *visit) sourceForm(f form, spec catalog.NodeSourceSpec, fixed bool) (sourceFields, error) {
-	s := sourceFields{f: f, spec: spec, fixed: fixed, runners: []option{{value: "", title: "None (module outputs only)"}}}
+	s := sourceFields{f: f, spec: spec, fixed: fixed, runners: []option{{value: "", title: "Select a runner"}}}
 	runners, err := v.Control.Runners(v.ctx, v.actor)
 	if err != nil {
 		return s, err

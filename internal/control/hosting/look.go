@@ -467,21 +467,30 @@ func (l *look) remember() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, f := range l.fleets {
-		starting, job := 0, ""
+		starting := 0
+		var newest store.Launch
 		for _, o := range f.open {
 			if o.State == store.LaunchStarting {
 				starting++
-				job = o.JobID
+				newest = o.Launch
 			}
 		}
 		h.engines[f.runner.ID] = f.known(l.now)
 		h.demand[f.runner.ID] = scaleView{f.decision.Desired, starting}
-		h.notes[f.runner.ID] = l.noteOf(f, starting, job)
+		h.notes[f.runner.ID] = l.noteOf(f, starting, newest)
 	}
 }
 
-// noteOf says why Jobs wait for an Instance of a Runner.
-func (l *look) noteOf(f *fleet, starting int, jobID string) note {
+// isQueued reports whether the job of a launch waits for a launcher. Nothing was started then.
+func (l *look) isQueued(launch store.Launch) bool {
+	if !launch.StartedAt.IsZero() || launch.JobID == "" {
+		return false
+	}
+	return !slices.ContainsFunc(l.tasks, func(j *work.Job) bool { return j.ID == launch.JobID })
+}
+
+// noteOf returns why jobs wait for an instance of a runner. newest is the latest of its launches that are starting.
+func (l *look) noteOf(f *fleet, starting int, newest store.Launch) note {
 	name := f.runner.Name
 	failed := ""
 	if f.state.Failures > 0 && f.state.Failure != "" {
@@ -489,13 +498,16 @@ func (l *look) noteOf(f *fleet, starting int, jobID string) note {
 	}
 	number := ""
 	for _, j := range l.tasks {
-		if j.ID == jobID {
+		if j.ID == newest.JobID {
 			number = fmt.Sprintf(" (job #%d)", j.Number)
 		}
 	}
 	switch {
 	case f.state.RemoveJob != "":
 		return note{work.WaitNoInstance, fmt.Sprintf("runner %s is being removed", name)}
+	case starting > 0 && l.isQueued(newest):
+		return note{work.WaitStarting, fmt.Sprintf("no instance of runner %s is starting yet: the job that launches it is queued%s",
+			name, failed)}
 	case starting > 0:
 		return note{work.WaitStarting, fmt.Sprintf("starting an instance of runner %s%s%s", name, number, failed)}
 	case f.state.Torn:

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,8 +162,12 @@ func TestALookWritesOnlyWhatIsDue(t *testing.T) {
 	if desired, starting := h.Wanted(r.ID); desired != 2 || starting != 1 {
 		t.Errorf("%d instances are desired and %d start", desired, starting)
 	}
-	if w, ok := h.Reason(r.ID, "script"); !ok || w.Code != work.WaitStarting {
+	w, ok := h.Reason(r.ID, "script")
+	if !ok || w.Code != work.WaitStarting {
 		t.Errorf("its jobs wait because %+v", w)
+	}
+	if want := "the job that launches it is queued"; !strings.Contains(w.Text, want) {
+		t.Errorf("reason while nothing was launched: got %q, want %q in it", w.Text, want)
 	}
 	y.must(y.store.View(t.Context(), func(tx *store.Tx) error {
 		open, err := tx.OpenLaunches(y.org, "")
