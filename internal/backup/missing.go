@@ -15,8 +15,9 @@ import (
 // maxMoves limits how often an archive that a server replaces is looked up again.
 const maxMoves = 10
 
-// addMissing writes the archives of logs that were not among the blobs. A server replaces an archive, under another key, when more of
-// the log arrives. Then the newer archive holds what the older one held. An archive whose job was deleted meanwhile is not missing.
+// addMissing writes the archives of logs that were not among the blobs. A server replaces an archive, under another key,
+// when more of the log arrives. Then the newer archive holds what the older one held. An archive whose job was deleted
+// meanwhile is not missing.
 func (w *writer) addMissing(ctx context.Context, s Source, archives map[string]store.LogArchive) error {
 	example := ""
 	for _, want := range archives {
@@ -32,9 +33,10 @@ func (w *writer) addMissing(ctx context.Context, s Source, archives map[string]s
 	if w.manifest.Missing == 0 || s.AllowMissingBlobs {
 		return nil
 	}
-	return fault.New(fault.Invalid, "blobs_missing", "%d logs that the database names are not among the blobs, for example %s",
-		w.manifest.Missing, example).
-		WithHint("give the settings of the server, above all its blob_url; --allow-missing-blobs makes a backup without these logs")
+	return fault.New(fault.Invalid, "blobs_missing", "%d logs that the database names are not among the blobs, "+
+		"for example %s", w.manifest.Missing, example).
+		WithHint("give the settings of the server, above all its blob_url; --allow-missing-blobs makes a backup " +
+			"without these logs")
 }
 
 // addReplaced writes an archive as the copy of the database names it, out of the one that replaced it.
@@ -73,7 +75,8 @@ func archiveNow(ctx context.Context, database, job string) (a store.LogArchive, 
 	return a, there, err
 }
 
-// addBeginning writes the part of an archive that an older one held. Its size has to be known first, so it goes through a file.
+// addBeginning writes the part of an archive that an older one held. Its size has to be known first, so it goes through
+// a file.
 func (w *writer) addBeginning(object *blob.Object, want store.LogArchive) (err error) {
 	file, err := os.CreateTemp("", "legwork-backup-*")
 	if err != nil {

@@ -38,11 +38,12 @@ func archiveOf(t *testing.T, chunks ...store.LogChunk) []byte {
 	return b.Bytes()
 }
 
-// TestCreateKeepsALogThatIsArchivedAgain lets a server replace the archive of a log while the backup is written: its database names
-// the older one, its blobs hold the newer one.
+// TestCreateKeepsALogThatIsArchivedAgain lets a server replace the archive of a log while the backup is written: its
+// database names the older one, its blobs hold the newer one.
 func TestCreateKeepsALogThatIsArchivedAgain(t *testing.T) {
 	url, blobs := newArchivedLog(t)
-	first, second := store.LogChunk{First: 1, Count: 1, Data: []byte("first")}, store.LogChunk{First: 2, Count: 1, Data: []byte("second")}
+	first := store.LogChunk{First: 1, Count: 1, Data: []byte("first")}
+	second := store.LogChunk{First: 2, Count: 1, Data: []byte("second")}
 	older := archiveOf(t, first)
 	if err := blobs.Put(t.Context(), "logs/j", bytes.NewReader(older)); err != nil {
 		t.Fatal(err)
@@ -75,7 +76,8 @@ func TestCreateKeepsALogThatIsArchivedAgain(t *testing.T) {
 		},
 	})
 	if err != nil || !bytes.Equal(kept["logs/j"], older) {
-		t.Errorf("the archive that the copy of the database names: got %q, %v, want what it held when the backup began", kept["logs/j"], err)
+		t.Errorf("the archive that the copy of the database names: got %q, %v, want what it held at the beginning",
+			kept["logs/j"], err)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"legwork/internal/store/storetest"
 )
 
-// TestServerRefusesATargetWithoutAllTables opens a target whose migration was killed while its tables were created, and then
-// continues the migration.
+// TestServerRefusesATargetWithoutAllTables opens a target whose migration was killed while its tables were created,
+// and then continues the migration.
 func TestServerRefusesATargetWithoutAllTables(t *testing.T) {
 	for _, driver := range []string{"sqlite", "pgx"} {
 		t.Run(driver, func(t *testing.T) {

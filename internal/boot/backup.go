@@ -186,8 +186,8 @@ func checkMasterKey(ctx context.Context, settings ServerSettings, m backup.Manif
 	if m.Keys {
 		hint = "move it away and restore again with --replace --passphrase-file FILE: the backup holds the right key"
 	}
-	return fault.New(fault.Conflict, "master_key_wrong", "the database is restored, but the master key in %s is not the one of the backup, "+
-		"so the server does not start", file.Path).WithHint("%s", hint)
+	return fault.New(fault.Conflict, "master_key_wrong", "the database is restored, but the master key in %s is not the one "+
+		"of the backup, so the server does not start", file.Path).WithHint("%s", hint)
 }
 
 // restoreKeys writes the key files, when the backup has them and they could be opened.
@@ -250,8 +250,8 @@ func checkPrivate(file *os.File) error {
 	if runtime.GOOS == "windows" || !mode.IsRegular() || mode.Perm()&access.ForbiddenMode(false) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "passphrase_file", "the file of the passphrase %s is open to other users of this host (mode %04o)",
-		file.Name(), mode.Perm()).WithHint("run: chmod 600 %s", file.Name())
+	return fault.New(fault.Invalid, "passphrase_file", "the file of the passphrase %s is open to other users of this host "+
+		"(mode %04o)", file.Name(), mode.Perm()).WithHint("run: chmod 600 %s", file.Name())
 }
 
 func optionalPassphrase(path string) (string, error) {

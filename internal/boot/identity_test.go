@@ -18,8 +18,8 @@ import (
 func registeredFolder(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
-	err := writeTokenFile(filepath.Join(dir, registeredFile), tokenFile{Server: "https://legwork.example.com", OrganizationID: organizationID,
-		RunnerID: runnerID, Runner: name, Instance: "i", ClientID: "c", ClientSecret: clientSecret, RegisteredAt: time.Now()})
+	err := writeTokenFile(filepath.Join(dir, registeredFile), tokenFile{Server: "https://legwork.example.com",
+		OrganizationID: organizationID, RunnerID: runnerID, Runner: name, Instance: "i", ClientID: "c", ClientSecret: clientSecret, RegisteredAt: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +30,12 @@ func registeredFolder(t *testing.T, name string) string {
 func TestNameOfAnotherRunnerIsRefused(t *testing.T) {
 	dir := registeredFolder(t, "edge-7")
 	load := func(more ...string) (RunnerSettings, error) {
-		return LoadRunnerSettings(Layers{Environ: append([]string{"HOME=" + t.TempDir(), "LEGWORK_RUNNER__REGISTRATION_TOKEN=lwr_x",
-			"LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY=" + dir}, more...)})
+		return LoadRunnerSettings(Layers{Environ: append([]string{"HOME=" + t.TempDir(),
+			"LEGWORK_RUNNER__REGISTRATION_TOKEN=lwr_x", "LEGWORK_WORKINGDIRECTORY__WORKINGDIRECTORY=" + dir}, more...)})
 	}
 	_, err := load("LEGWORK_RUNNER__NAME=edge-9")
-	if got := strings.Join(problems(t, err), "\n"); !strings.Contains(got, "edge-9") || !strings.Contains(got, "belongs to runner edge-7") {
+	got := strings.Join(problems(t, err), "\n")
+	if !strings.Contains(got, "edge-9") || !strings.Contains(got, "belongs to runner edge-7") {
 		t.Errorf("another name: got %q, want both names", got)
 	}
 	for _, more := range [][]string{{"LEGWORK_RUNNER__NAME=edge-7"}, {"LEGWORK_RUNNER__INSTANCE=other"},
@@ -45,7 +46,8 @@ func TestNameOfAnotherRunnerIsRefused(t *testing.T) {
 	}
 }
 
-// TestNothingIsRegisteredInAFolderInUse keeps a use of the token, a record and the credential of the runner that is there.
+// TestNothingIsRegisteredInAFolderInUse keeps a use of the token, a record and the credential of the runner that
+// is there.
 func TestNothingIsRegisteredInAFolderInUse(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))

@@ -51,7 +51,7 @@ func (s *RunnerSettings) takeIdentity(h *host, problem report) (named bool) {
 	case s.registering && s.Server.URL == "":
 		s.Server.URL = t.Server
 	case s.registering:
-	case err == nil && s.canRegister() && s.Runner.Lifetime == string(catalog.Persistent) && asked != "" && asked != t.Runner:
+	case err == nil && s.canRegister() && r.Lifetime == string(catalog.Persistent) && asked != "" && asked != t.Runner:
 		problem("Runner.Name", "is %s, but the token file %s belongs to runner %s: to register another runner, set another "+
 			"WorkingDirectory or Runner.token_file; otherwise remove Runner.Name", asked, r.TokenFile, t.Runner)
 		return true

@@ -31,7 +31,8 @@ func firstStart(t *testing.T, settings ServerSettings) {
 	s.close()
 }
 
-// TestFirstStartWithoutNATSLeavesNothing starts a server whose NATS server is not there. Another server may be the first then.
+// TestFirstStartWithoutNATSLeavesNothing starts a server whose NATS server is not there. Another server may be the
+// first then.
 func TestFirstStartWithoutNATSLeavesNothing(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +73,8 @@ func TestRestoreNoticesAnotherMasterKey(t *testing.T) {
 	}
 	again := cli.BackupOptions{File: file, Replace: true}
 	out.Reset()
-	if err := restore(t.Context(), dataFlags(target.Data), again, &out); fault.Code(err) != "master_key_wrong" || strings.Contains(out.String(), "Restored and") {
+	err := restore(t.Context(), dataFlags(target.Data), again, &out)
+	if fault.Code(err) != "master_key_wrong" || strings.Contains(out.String(), "Restored and") {
 		t.Errorf("with another master key: got %v, %q, want master_key_wrong", err, out.String())
 	}
 	key, err := os.ReadFile(filepath.Join(source.Data, "master-key"))
@@ -82,7 +84,7 @@ func TestRestoreNoticesAnotherMasterKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(t.Context(), dataFlags(target.Data), again, &out); err != nil || !strings.Contains(out.String(), "Restored and verified") {
+	if err = restore(t.Context(), dataFlags(target.Data), again, &out); err != nil || !strings.Contains(out.String(), "Restored and verified") {
 		t.Errorf("with the right one: got %v, %q, want a restored server", err, out.String())
 	}
 	firstStart(t, target)
@@ -90,7 +92,8 @@ func TestRestoreNoticesAnotherMasterKey(t *testing.T) {
 
 func TestBackupOfNoServerCreatesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	err := backUp(t.Context(), dataFlags(dir), cli.BackupOptions{File: filepath.Join(t.TempDir(), "backup")}, &bytes.Buffer{})
+	b := cli.BackupOptions{File: filepath.Join(t.TempDir(), "backup")}
+	err := backUp(t.Context(), dataFlags(dir), b, &bytes.Buffer{})
 	if fault.Code(err) != "database_missing" {
 		t.Errorf("got %v, want database_missing", err)
 	}
@@ -120,7 +123,8 @@ func TestVerifyTellsThatTheKeyWasNotOpened(t *testing.T) {
 	source := serverSettings(t)
 	firstStart(t, source)
 	dir := t.TempDir()
-	b := cli.BackupOptions{File: filepath.Join(dir, "backup"), WithKeys: true, PassphraseFile: filepath.Join(dir, "passphrase")}
+	b := cli.BackupOptions{File: filepath.Join(dir, "backup"), WithKeys: true}
+	b.PassphraseFile = filepath.Join(dir, "passphrase")
 	if err := os.WriteFile(b.PassphraseFile, []byte("correct horse battery staple"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,8 @@ func (l *Loader) makeSchema(ctx context.Context, kind goose.Dialect, schema int6
 	case have > schema:
 		return errNotEmpty()
 	case have == 0:
-		if _, err := l.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+importTable+" (unused INTEGER PRIMARY KEY)"); err != nil {
+		create := "CREATE TABLE IF NOT EXISTS " + importTable + " (unused INTEGER PRIMARY KEY)"
+		if _, err := l.db.ExecContext(ctx, create); err != nil {
 			return fmt.Errorf("mark the database as not complete: %w", err)
 		}
 	}
@@ -113,8 +114,8 @@ func (l *Loader) makeSchema(ctx context.Context, kind goose.Dialect, schema int6
 	return nil
 }
 
-// importTable exists from before the first table of a target is created until it is complete, so that no server takes a target whose
-// schema is not complete for a new database. It has no rows.
+// importTable exists from before the first table of a target is created until it is complete, so that no server takes a
+// target whose schema is not complete for a new database. It has no rows.
 const importTable = "import_started"
 
 // refuseStarted refuses a database with the table importTable.

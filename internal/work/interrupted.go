@@ -14,15 +14,15 @@ func (j *Job) instanceAway() Wait {
 		Code: WaitInstanceAway,
 		Text: fmt.Sprintf("interrupted during %s: %s. Waiting until %s for %s to return and report; otherwise %s",
 			j.stepUnderWay(), j.InterruptedReason, stamp(j.RecoverUntil), j.boundTo(), j.afterRecovery()),
-		Hint: fmt.Sprintf("start the runner on its host again, in the same working directory. To prevent another attempt, cancel the job: "+
-			"legwork job cancel %d; with --mode kill it ends now", j.Number),
+		Hint: fmt.Sprintf("start the runner on its host again, in the same working directory. To prevent another "+
+			"attempt, cancel the job: legwork job cancel %d; with --mode kill it ends now", j.Number),
 	}
 }
 
 // AwayNotice explains that the instance of a job under way lost its connection at a time.
 func (j *Job) AwayNotice(at time.Time) string {
-	return fmt.Sprintf("%s lost its connection at %s. The job continues there; its log and its result arrive when the instance returns. "+
-		"Without it, the attempt counts as lost at %s", j.boundTo(), stamp(at), stamp(j.LeaseUntil))
+	return fmt.Sprintf("%s lost its connection at %s. The job continues there; its log and its result arrive when the "+
+		"instance returns. Without it, the attempt counts as lost at %s", j.boundTo(), stamp(at), stamp(j.LeaseUntil))
 }
 
 // restoredWait returns the wait of a job that a restore interrupted. It has no deadline: the operator resumes the

@@ -156,8 +156,8 @@ func TestInterruptedJobExplainsItself(t *testing.T) {
 	wait := work.Wait{Code: work.WaitInstanceAway,
 		Text: "interrupted during step apply: nothing was heard of its instance for too long. Waiting until 2026-11-01 12:10:00 UTC " +
 			"for instance edge/edge-1 to return and report; otherwise the job is queued again and begins with its first step",
-		Hint: "start the runner on its host again, in the same working directory. To prevent another attempt, cancel the job: " +
-			"legwork job cancel 7; with --mode kill it ends now"}
+		Hint: "start the runner on its host again, in the same working directory. To prevent another attempt, " +
+			"cancel the job: legwork job cancel 7; with --mode kill it ends now"}
 	if j.Wait != wait {
 		t.Errorf("wait: got %+v, want %+v", j.Wait, wait)
 	}
