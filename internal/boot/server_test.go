@@ -3,12 +3,14 @@ package boot
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"legwork/internal/blob"
 	"legwork/internal/cli"
 	"legwork/internal/fault"
 )
@@ -85,7 +87,8 @@ func TestRestoreNoticesAnotherMasterKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err = restore(t.Context(), dataFlags(target.Data), again, &out); err != nil || !strings.Contains(out.String(), "Restored and verified") {
-		t.Errorf("with the right one: got %v, %q, want a restored server", err, out.String())
+		t.Errorf("with the right one: got %v, %q, want a restored server",
+			err, out.String())
 	}
 	firstStart(t, target)
 }
@@ -138,5 +141,53 @@ func TestVerifyTellsThatTheKeyWasNotOpened(t *testing.T) {
 			t.Errorf("passphrase given: %t: got %v, %q, want a word about the key without it", opened, err, out.String())
 		}
 		b.PassphraseFile = ""
+	}
+}
+
+// TestMigrateCopiesBlobs migrates a database and its blobs to another place. A blob that is there already is not copied again.
+func TestMigrateCopiesBlobs(t *testing.T) {
+	source := serverSettings(t)
+	firstStart(t, source)
+	put := func(place, key, text string) {
+		blobs, err := blob.Open(t.Context(), place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer blobs.Close()
+		if err := blobs.Put(t.Context(), key, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	m := cli.MigrateOptions{To: filepath.Join(dir, "legwork.db"), BlobsTo: filepath.Join(dir, "blobs")}
+	put(blobsOf(source), "logs/a", "lines of a")
+	put(blobsOf(source), "plans/b", "plan")
+	put(m.BlobsTo, "plans/b", "PLAN") // of an earlier run: of the same size
+	var out bytes.Buffer
+	if err := migrateDatabase(t.Context(), dataFlags(source.Data), m, &out); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "2 blobs are in "+m.BlobsTo) || !strings.Contains(got, "blob_url") {
+		t.Errorf("it says %q, want how many blobs there are and what to set", got)
+	}
+	blobs, err := blob.Open(t.Context(), m.BlobsTo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blobs.Close()
+	for key, want := range map[string]string{"logs/a": "lines of a", "plans/b": "PLAN"} {
+		object, err := blobs.Get(t.Context(), key)
+		if err != nil {
+			t.Errorf("blob %s: got %v, want it in the new place", key, err)
+			continue
+		}
+		r, err := object.Reader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != want {
+			t.Errorf("blob %s: got %q, %v, want %q", key, got, err, want)
+		}
+		_ = r.Close()
 	}
 }

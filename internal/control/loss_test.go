@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -559,4 +560,23 @@ func TestStepOfALostAttemptIsUnknown(t *testing.T) {
 				status, got.Status, got.StartedAt, got.FinishedAt)
 		}
 	}
+}
+
+// TestJobTellsThatItsInstanceIsAway reads a job whose instance lost its connection a moment ago.
+func TestJobTellsThatItsInstanceIsAway(t *testing.T) {
+	s, _, first, j, step := held(t)
+	notice := func() string {
+		got, err := s.c.Job(context.Background(), s.owner(), j.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Notice
+	}
+	eventually(t, "the job says that its instance is away", func() bool { return notice() != "" })
+	if got := notice(); !strings.Contains(got, "instance edge/a lost its connection at ") || !strings.Contains(got, "counts as lost at ") {
+		t.Errorf("notice: got %q, want the instance and both times", got)
+	}
+	first.hello.Journal = []wire.Held{{Ref: step.Ref, Step: 1, Running: true}}
+	first.online(s)
+	eventually(t, "the notice goes", func() bool { return notice() == "" })
 }
