@@ -24,8 +24,9 @@ var runnerLabels = []string{"runner", "organization_id"}
 var (
 	runnerWaiting = prometheus.NewDesc("legwork_runner_jobs_waiting", "Jobs of a Runner that wait for nothing but an Instance.", runnerLabels, nil)
 	runnerRunning = prometheus.NewDesc("legwork_runner_jobs_running", "Jobs that hold a place of a Runner.", runnerLabels, nil)
-	runnerOldest  = prometheus.NewDesc("legwork_runner_oldest_wait_seconds", "How long the first of the waiting Jobs of a Runner does.", runnerLabels, nil)
-	runnerWait    = prometheus.NewDesc("legwork_runner_wait_seconds",
+	runnerOldest  = prometheus.NewDesc("legwork_runner_oldest_wait_seconds",
+		"Age of the oldest queued job of a runner, in seconds.", runnerLabels, nil)
+	runnerWait = prometheus.NewDesc("legwork_runner_wait_seconds",
 		"Queue time of the jobs of a runner that started on this server. The quantiles are of the last hour.", runnerLabels, nil)
 	runnerOffline = prometheus.NewDesc("legwork_runner_offline",
 		"1 for a runner that should have an instance and has none, otherwise 0.", runnerLabels, nil)
@@ -43,9 +44,10 @@ const labelsMost = 500
 var ofLabel = []string{"label", "value", "organization_id"}
 
 var (
-	labelWaiting   = prometheus.NewDesc("legwork_label_jobs_waiting", "Jobs of Runners with a label that wait for nothing but an Instance; one that several Runners could take counts once.", ofLabel, nil)
-	labelRunning   = prometheus.NewDesc("legwork_label_jobs_running", "Jobs that hold a place of Runners with a label.", ofLabel, nil)
-	labelOldest    = prometheus.NewDesc("legwork_label_oldest_wait_seconds", "How long the first of the waiting Jobs of Runners with a label does.", ofLabel, nil)
+	labelWaiting = prometheus.NewDesc("legwork_label_jobs_waiting", "Jobs of Runners with a label that wait for nothing but an Instance; one that several Runners could take counts once.", ofLabel, nil)
+	labelRunning = prometheus.NewDesc("legwork_label_jobs_running", "Jobs that hold a place of Runners with a label.", ofLabel, nil)
+	labelOldest  = prometheus.NewDesc("legwork_label_oldest_wait_seconds",
+		"Age of the oldest queued job of the runners with a label, in seconds.", ofLabel, nil)
 	labelInstances = prometheus.NewDesc("legwork_label_instances", "Instances of Runners with a label by state: idle, busy, draining, starting.", append(ofLabel[:3:3], "state"), nil)
 	labelMetrics   = []*prometheus.Desc{labelWaiting, labelRunning, labelOldest, labelInstances}
 )

@@ -200,7 +200,7 @@ func (a *app) runnerLaunches() *cobra.Command {
 }
 
 func launchTable(launches []api.Launch, now time.Time) *table {
-	t := &table{head: []string{"INSTANCE", "STATE", "LAUNCHED", "ONLINE AFTER", "LASTED", "VERSION", "WHY", "ENDED"}}
+	t := &table{head: []string{"INSTANCE", "STATE", "LAUNCHED", "STARTUP", "LIFETIME", "VERSION", "WHY", "ENDED"}}
 	for _, l := range launches {
 		online, lasted := "-", "-"
 		if !l.OnlineAt.IsZero() {

@@ -287,7 +287,7 @@ func jobFault(job *work.Job, told bool) error {
 	}
 	f := fault.New(fault.Failed, "job_"+string(job.Status), "job #%d %s%s", job.Number, verb, reason)
 	if hint == "" {
-		hint = fmt.Sprintf("legwork job show %d tells more", job.Number)
+		hint = fmt.Sprintf("for its steps and failures, see: legwork job show %d", job.Number)
 	}
 	return f.WithHint("%s", hint)
 }

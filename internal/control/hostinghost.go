@@ -158,7 +158,8 @@ func notLaunched(tx *store.Tx, r catalog.Runner) error {
 	}
 	state, err := tx.Hosting(r.OrganizationID, r.ID)
 	if err == nil && !state.DeployedAt.IsZero() && state.RemoveJob == "" {
-		err = fault.New(fault.Conflict, "runner_deployed", "runner %s is deployed: what was made for its instances is there", r.Name).WithHint(hint, r.Name)
+		err = fault.New(fault.Conflict, "runner_deployed", "runner %s is deployed: its resources still exist", r.Name).
+			WithHint(hint, r.Name)
 	}
 	return err
 }
@@ -197,7 +198,7 @@ func (c *Control) anewIfGone(tx *store.Tx, j *work.Job) ([]moved, error) {
 	if err != nil || !gone {
 		return nil, err
 	}
-	m, changed, err := c.move(tx, j, work.LeaseLost{Attempt: j.Attempt, Reason: "its instance ended while an approval was waited for", Gone: true, Unsent: true})
+	m, changed, err := c.move(tx, j, work.LeaseLost{Attempt: j.Attempt, Reason: "the instance ended while the job waited for approval", Gone: true, Unsent: true})
 	if err != nil || !changed {
 		return nil, err
 	}

@@ -99,15 +99,15 @@ func (c *Control) draft(tx *store.Tx, m catalog.Module, action work.Action, by, 
 }
 
 // knownActions says in words what an engine can do.
-func knownActions(engine catalog.Engine) string {
-	var words []string
+func knownActions(engine catalog.Engine, module string) string {
+	var commands []string
 	for _, action := range work.Actions(engine) {
-		words = append(words, string(action))
+		commands = append(commands, fmt.Sprintf("legwork module %s %s", action, module))
 	}
-	if len(words) == 0 {
+	if len(commands) == 0 {
 		return "give the Module an engine, or its Namespace one in its defaults"
 	}
-	return "use one of these: legwork module " + strings.Join(words, ", legwork module ")
+	return "use " + strings.Join(commands, ", or ")
 }
 
 func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, by, cause string,
@@ -124,8 +124,8 @@ func (c *Control) makeDraft(tx *store.Tx, m catalog.Module, action work.Action, 
 	}
 	m.ModuleSpec = catalog.Effective(m.ModuleSpec, ns.Defaults)
 	if !slices.Contains(work.Actions(m.Engine), action) {
-		return sub, fault.New(fault.Invalid, "action_unknown", "module %s is run by %s, which knows no %q", m.Path(), cmp.Or(string(m.Engine), "no engine"), action).
-			WithHint("%s", knownActions(m.Engine))
+		return sub, fault.New(fault.Invalid, "action_unknown", "module %s uses engine %s, which has no action %q",
+			m.Path(), cmp.Or(string(m.Engine), "none"), action).WithHint("%s", knownActions(m.Engine, m.Path()))
 	}
 	runnerID, err := c.runnerFor(tx, m)
 	if err != nil {

@@ -296,7 +296,7 @@ func TestTidy(t *testing.T) {
 		states[r.Name] = string(r.State) + " " + r.Note
 	}
 	if result.Status != work.StepSucceeded || !slices.Equal(f.running, []string{"cloud-2"}) || states["cloud-1"] != "stopped its time is over" ||
-		states["cloud-3"] != "stopped nobody knows of it" || states["cloud-2"] != "running " || states["cloud-0"] != "stopped " {
+		states["cloud-3"] != "stopped it is not in the launch history" || states["cloud-2"] != "running " || states["cloud-0"] != "stopped " {
 		t.Fatalf("%+v, %v, %s", f, states, said)
 	}
 }

@@ -274,7 +274,7 @@ func (p *performer) orphans(found []work.UnitReport) (names []string, why map[st
 			p.say(name + " was launched after this was asked for, and is left alone")
 			continue
 		default:
-			why[name] = "nobody knows of it"
+			why[name] = "it is not in the launch history"
 		}
 		names = append(names, name)
 	}

@@ -116,7 +116,7 @@ func (c Consent) Allows(from, to string) error {
 	case c == Patch, c == Minor:
 		return nil
 	case c == Notify:
-		return refuse(raise, "there is %s, and updates is notify: the owner of the host updates by hand", vto)
+		return refuse(raise, "%s is available, but this host is set to notify only", vto)
 	}
 	return refuse(raise, "updates is off at the Runner")
 }

@@ -91,6 +91,8 @@ func sqliteTrouble(err error) trouble {
 		return brokenUnique
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return brokenReference
+	case sqlite3.SQLITE_IOERR_SHMSIZE: // the shared memory file beside the database does not fit
+		return full
 	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:

@@ -130,7 +130,7 @@ func stepSays(k work.StepKind) string { return stepSayings[k] }
 var stepSayings = map[work.StepKind]string{
 	work.StepCheck: "preflight checks", work.StepPrepare: "what the Instances share", work.StepLaunch: "starts Instances", work.StepOnline: "waits until they are connected",
 	work.StepRoll: "new Instances before the old ones end", work.StepDrain: "waits for the Jobs under way", work.StepTeardown: "ends and deletes all of it",
-	work.StepTidy: "ends what nobody knows of", work.StepInstall: "replaces the program in its place",
+	work.StepTidy: "removes orphaned instances", work.StepInstall: "replaces the program in its place",
 }
 
 // deploymentText says how the Runner itself is.

@@ -21,7 +21,7 @@ func (j *Job) instanceAway() Wait {
 
 // AwayNotice explains that the instance of a job under way lost its connection at a time.
 func (j *Job) AwayNotice(at time.Time) string {
-	return fmt.Sprintf("%s lost its connection at %s. The job continues there; its log and its result arrive when the "+
+	return fmt.Sprintf("%s lost its connection at %s. The job may go on there; its log and its result arrive when the "+
 		"instance returns. Without it, the attempt counts as lost at %s", j.boundTo(), stamp(at), stamp(j.LeaseUntil))
 }
 

@@ -92,9 +92,9 @@ func (l *Launcher) Describe(_ context.Context, task *work.RunnerTask) ([]string,
 	said := []string{
 		fmt.Sprintf("processes start on %s as user %s, in %s", name, user(), l.folder(task)),
 		"they are of version " + l.version(task) + " and connect to " + task.ServerURL,
-		"what the settings of the Runner here forbid, they are forbidden, too",
-		"of the environment here they get " + cmp.Or(strings.Join(l.passed(), ", "), "nothing") +
-			"; what else their Jobs want, such as credentials, the owner of this host names in launcher_environment",
+		"the policy of the launching runner applies to them as well",
+		"they inherit only " + cmp.Or(strings.Join(l.passed(), ", "), "nothing") +
+			" from the environment here; to pass more, such as credentials, list the variables in launcher_environment",
 	}
 	said = append(said, protection...)
 	if why := l.instead(task); why != "" {
