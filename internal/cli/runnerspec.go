@@ -32,7 +32,7 @@ func (a *app) runnerSpecFlags(cmd *cobra.Command) func(context.Context, *catalog
 	flags.StringToStringVar(&given.Labels, "label", nil, "labels, as key=value")
 	flags.StringVar(&given.Description, "description", "", "what it is for")
 	flags.StringVar(&system, "os", "", "operating system of its Instances, others are refused; empty: that of the first one")
-	flags.StringVar(&lifetime, "lifetime", "", "of its Instances: persistent (default) or ephemeral, gone when its work is done")
+	flags.StringVar(&lifetime, "lifetime", "", "of its Instances: persistent (default) or ephemeral, gone when its work is done; ephemeral sets --multiple")
 	flags.StringVar(&selection, "selection", "", "which Instance takes a Job: first_response (default), least_loaded or random")
 	flags.IntVar(&given.MaxParallelJobs, "max-parallel-jobs", 0, "most Jobs at once over all Instances; 0 for no limit")
 	flags.StringVar(&given.Webhook, "webhook", "", "`URL` that is called, signed, when a Job waits and no Instance is online; empty: none")
@@ -93,6 +93,9 @@ func overwrite(cmd *cobra.Command, given catalog.RunnerSpec, spec *catalog.Runne
 	take(cmd, "description", given.Description, &spec.Description)
 	take(cmd, "os", given.OS, &spec.OS)
 	take(cmd, "lifetime", given.Lifetime, &spec.Lifetime)
+	if given.Lifetime == catalog.Ephemeral && !cmd.Flags().Changed("multiple") { // as when it registers itself
+		spec.AllowMultipleInstances = true
+	}
 	take(cmd, "selection", given.Selection, &spec.Selection)
 	take(cmd, "max-parallel-jobs", given.MaxParallelJobs, &spec.MaxParallelJobs)
 	take(cmd, "webhook", given.Webhook, &spec.Webhook)
