@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures what docs/ARCHITECTURE.md promises, with real processes on this machine. Figures are printed as they are measured, and
-# the table of the processes at the end. The status is not 0 if something could not be measured.
+# Measures what docs/ARCHITECTURE.md promises, with real processes on this machine. Figures are printed as they are
+# measured, and the table of the processes at the end. The status is not 0 if something could not be measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 LEGWORK_TEST_TOFU=$(scripts/engines.sh opentofu)

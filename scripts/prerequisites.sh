@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests and checks need of the system and is not there: git, a C compiler (for the race
 # detector), PostgreSQL, sshd, HAProxy, sudo, Ansible, Chromium, shellcheck, bsdtar, dpkg-deb,
-# rpm, man, completions of bash, jq, Python, setsid. That needs root and apt; without them it says what is missing.
+# rpm, man, completions of bash, jq, Python, setsid. That needs root and apt; without them it lists what is missing.
 # It starts no service: the tests run their own in temporary folders.
 set -euo pipefail
 

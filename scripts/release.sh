@@ -44,7 +44,8 @@ go -C tools/nfpm build -trimpath -o "$work/nfpm" github.com/goreleaser/nfpm/v2/c
 
 ldflags="-s -w -buildid= -X legwork/internal/boot.version=$VERSION -X legwork/internal/release.builtinKey=${RELEASE_KEYS:-}"
 
-# documents FOLDER: what all packages hold below /usr/share: manual pages, completions, the documents with what they link to.
+# documents FOLDER: what all packages hold below /usr/share: manual pages, completions, the documents with what they
+# link to.
 documents() {
   local share=$1 folder
   folder=$share/doc/legwork

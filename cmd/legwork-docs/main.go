@@ -1,5 +1,5 @@
-// Command legwork-docs writes the manual pages and the shell completions of legwork into a folder, laid out as below /usr/share.
-// scripts/release.sh puts them into the packages.
+// Command legwork-docs writes the manual pages and the shell completions of legwork into a folder, laid out as below
+// /usr/share. scripts/release.sh puts them into the packages.
 package main
 
 import (

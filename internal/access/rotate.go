@@ -55,8 +55,8 @@ func wrapAnew(tx *store.Tx, file MasterKeyFile) error {
 	return nil
 }
 
-// takeNext replaces the master key in file by the one next to it, when that is the one of the database. Nobody else does so meanwhile, nor
-// wraps the data keys with another: a key that is in use is in a file at any time.
+// takeNext replaces the master key in file by the one next to it, if the database uses that one. No other process
+// does so at the same time, or wraps the data keys with another: a key in use is in a file at any time.
 func takeNext(ctx context.Context, st *store.Store, file MasterKeyFile) error {
 	return st.Update(ctx, func(tx *store.Tx) error {
 		stored, err := tx.DataKeys()
@@ -142,7 +142,7 @@ func openExisting(ctx context.Context, st *store.Store, file MasterKeyFile) (*Se
 	if _, err := readMasterKey(file); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fault.New(fault.Invalid, "master_key_wrong", "the master key is not there: %s", file.Path).
-				WithHint("give the settings that the Server is started with: its data folder, database and master_key_file")
+				WithHint("use the same settings file or flags as the server: data folder, database and master_key_file")
 		}
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func splitLogin(login string) (org, name string) {
 
 // throttleName returns the name by which the attempts on a user are counted, however it is written: the same
 // name in two
-// organizations are two users. Attempts on nobody are counted by the name in full.
+// organizations are two users. Attempts on an unknown name are counted by the name in full.
 func throttleName(u store.User, login string) string {
 	if u.ID != "" {
 		return u.OrganizationID + " " + u.ID
@@ -152,7 +152,7 @@ func throttleName(u store.User, login string) string {
 	return org + "/" + name
 }
 
-// userNamed finds who logs in; without a name when there is nobody.
+// userNamed finds who logs in; without a name when there is no such user.
 func (a *Access) userNamed(ctx context.Context, login string) (u store.User, err error) {
 	org, name := splitLogin(login)
 	err = a.store.View(ctx, func(tx *store.Tx) error {

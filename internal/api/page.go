@@ -78,8 +78,8 @@ func cutPage[T any](items []T, limit int, key func(T) sortKey) (page listOf[T]) 
 	return page
 }
 
-// sorted returns the find of listPage for a list that is read as a whole. It sorts the items by their keys, part by part
-// with compare.
+// sorted returns the find of listPage for a list that is read as a whole. It sorts the items by their keys, part by
+// part with compare.
 func sorted[T any](key func(T) sortKey, compare func(a, b string) int,
 	all func() ([]T, error)) func(control.Page) ([]T, error) {
 	order := func(a, b sortKey) int { return slices.CompareFunc(a, b, compare) }

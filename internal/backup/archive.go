@@ -258,7 +258,7 @@ func (in *reading) compareSum(got string) error {
 	}
 	want, err := io.ReadAll(io.LimitReader(in.tar, int64(len(got))+1))
 	if err != nil || string(want) != got {
-		return damaged("its manifest is not what its checksum says")
+		return damaged("its manifest does not match its checksum")
 	}
 	return nil
 }

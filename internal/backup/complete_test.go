@@ -60,7 +60,8 @@ func TestCreateNeedsTheBlobsThatTheDatabaseNames(t *testing.T) {
 	}
 }
 
-// TestVerifyNoticesDamageOfTheManifest changes one bit of each byte in turn of the manifest and of its checksum, and cuts the archive off.
+// TestVerifyNoticesDamageOfTheManifest changes one bit of each byte in turn of the manifest and of its checksum, and
+// cuts the archive off.
 func TestVerifyNoticesDamageOfTheManifest(t *testing.T) {
 	url, blobs := newArchivedLog(t)
 	var buffer bytes.Buffer

@@ -34,8 +34,8 @@ type Source struct {
 	AllowMissingBlobs bool
 }
 
-// Create writes a backup. Servers may go on meanwhile: what is written is one state of the database. It fails with "blobs_missing"
-// when logs that the database names are not among the blobs.
+// Create writes a backup. Servers can keep running: what is written is one state of the database. It fails with
+// "blobs_missing" when logs that the database names are not among the blobs.
 func Create(ctx context.Context, s Source, out io.Writer) (Header, Manifest, error) {
 	snapshot, err := store.OpenSnapshot(ctx, s.Database)
 	if err != nil {

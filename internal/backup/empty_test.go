@@ -12,8 +12,8 @@ import (
 	"legwork/internal/store/storetest"
 )
 
-// TestEmptyBytesStayEmpty copies rows with empty bytes and with none between all kinds of databases. A column that must not be NULL
-// holds empty bytes in ordinary use: the tail of a log that was archived.
+// TestEmptyBytesStayEmpty copies rows with empty bytes and with none between all kinds of databases. A column that must
+// not be NULL holds empty bytes in ordinary use: the tail of a log that was archived.
 func TestEmptyBytesStayEmpty(t *testing.T) {
 	for _, from := range []string{"sqlite", "pgx"} {
 		for _, to := range []string{"sqlite", "pgx"} {

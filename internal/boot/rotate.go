@@ -32,7 +32,7 @@ func rotateKey(ctx context.Context, o cli.StartOptions, data bool, out io.Writer
 		return err
 	}
 	fmt.Fprintf(out, "The master key in %s is a new one. Copy the file to the hosts of other Servers now: with the old one they do not start,\n"+
-		"and those that run can open nothing of a new data key, which --data makes.\n", file.Path)
+		"and running servers cannot open anything sealed with a new data key, which --data makes.\n", file.Path)
 	return nil
 }
 

@@ -103,7 +103,7 @@ func (s *server) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// What lies elsewhere comes first: a first start that fails leaves no tables and no admin token behind.
+	// Other storage is opened first: a first start that fails leaves no tables and no admin token behind.
 	if s.bus, err = bus.Open(ctx, bus.Config{URL: settings.NATSURL.Reveal()}); err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ type ServerSettings struct {
 	// File of the master key that everything sealed hangs on, which only the Server's user may read. Made at the first start.
 	// Empty: master-key in data.
 	MasterKeyFile string `json:"master_key_file"`
-	// When true, the group of the data folder and of the master key may have access to them, as on a Kubernetes volume with fsGroup.
-	// Access by other users is refused in any case.
+	// When true, the group of the data folder and of the master key may have access to them, as on a Kubernetes volume
+	// with fsGroup. Access by other users is refused in any case.
 	AllowGroupAccess bool `json:"allow_group_access"`
 	// Address and port that are listened on. Without an address: all. Port 0: any free one.
 	Listen string `json:"listen"`

@@ -184,12 +184,12 @@ func TestSources(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]string{
-		"": "missing", "--upload-pack=touch x": "option", "-x": "option", "http://example.com/x": "not allowed", "ext::sh -c x": "blank",
+		"": "missing", "--upload-pack=touch x": "option", "-x": "option", "http://example.com/x": "not allowed", "ext::sh -c x": "space",
 		"ext://sh": "not allowed", "https://u:p@example.com/x": "password", "https://ghp_abc@example.com/x": "password", "https://:p@h/x": "password",
 		"ssh://git:pw@h/x": "password", "ssh://-oProxyCommand=x/y": "host", "ssh://u@-h/y": "host", "-u@h:x": "option", "u@-h:x": "wants",
 		"git@h:-x": "wants", "git@h:": "wants", "https:///x": "host", "https://h": "path", "https://h/": "path", "file://x": "whole path",
 		"file://host/x": "whole path", "file:relative": "wants", "/srv/git/x": "wants", "../x": "wants", "https://h/x?ref=main": "revision",
-		"https://h/x#main": "revision", "https://h/x\n": "control", "https://h/\x00": "control", "https://h:99999999/x": "host", `C:\x`: "letter",
+		"https://h/x#main": "revision", "https://h/x\n": "character", "https://h/\x00": "character", "https://h:99999999/x": "host", `C:\x`: "character",
 		"https://" + strings.Repeat("a", 3000) + "/x": "more than", "git::https://h/x": "not allowed",
 	} {
 		if got := source(catalog.Source{Type: catalog.Git, URL: url}); !strings.Contains(got, "source.url: ") || !strings.Contains(got, want) {

@@ -87,7 +87,7 @@ func (c *checker) gitURL(field, url string) {
 	case strings.HasPrefix(url, "-"):
 		c.add(field, "begins with -, which git would take for an option: it wants %s", forms)
 	case strings.ContainsFunc(url, notURL):
-		c.add(field, "has a blank, a control or another letter that no URL has: write it as %%20 and the like")
+		c.add(field, "has a space or another character that a URL cannot contain: escape it, such as %%20; it wants %s", forms)
 	case strings.ContainsAny(url, "?#"):
 		c.add(field, "has a ? or #: say the branch, tag or commit in source.revision and the folder in source.subdirectory")
 	case !hasScheme:

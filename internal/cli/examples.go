@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples are the command lines that --help shows for commands whose use is plain. Other commands have examples of their own.
+// examples are the command lines that --help shows for commands whose use is plain. Other commands have examples of
+// their own.
 var examples = []string{
 	`assignment create edge-1 prod/network`,
 	`assignment delete edge-1 prod/network`,

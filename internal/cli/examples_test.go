@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestEveryCommandHasAnExample: --help of every command that does something shows how it is called, with flags that exist.
+// TestEveryCommandHasAnExample: --help of every command that does something shows how it is called, with flags that
+// exist.
 func TestEveryCommandHasAnExample(t *testing.T) {
 	a := &app{IO: IO{Env: func(string) string { return "" }}, out: &terminal{}, err: &terminal{}}
 	for _, cmd := range leaves(a.root()) {

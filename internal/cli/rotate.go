@@ -35,7 +35,7 @@ func (a *app) adminToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "admin-token", Short: "Replace the admin token of a Server that was lost", Args: exactly(),
 		Long: "Make a new token of the admin and write it to the file admin-token in the data folder. The old one ends.\n" +
-			"Give it the settings that the Server is started with. With SQLite stop the Server first.",
+			"Use the same settings file or flags as the server. With SQLite, stop the server first.",
 	}
 	options := settingFlags(cmd, []settingFlag{
 		{"data", "data", "folder of the Server's data (default ./data)"},

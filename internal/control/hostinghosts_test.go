@@ -189,7 +189,8 @@ func TestCleanupReachesEveryHost(t *testing.T) {
 	eventually(t, "launcher-2 has cleaned up", func() bool { return c.did("launcher-2 tidy") })
 }
 
-// TestDeletedHostsAreForgotten: a host whose instance record was deleted does not keep the other hosts from cleaning up.
+// TestDeletedHostsAreForgotten: a host whose instance record was deleted does not keep the other hosts from cleaning
+// up.
 func TestDeletedHostsAreForgotten(t *testing.T) {
 	c := newWorld(t).serve(Limits{}).hosted(nil)
 	c.deploy()

@@ -159,7 +159,7 @@ func (r *KeyedRequest) Context(ctx context.Context) (context.Context, context.Ca
 // Finish keeps the answer of the request if the request succeeded or changed something. Otherwise the key is free
 // again. The answer is sealed, because it may hold a secret that is shown once.
 //
-// After a change, Finish does not keep an answer that tells the client to retry: every retry would get it again. Finish
+// After a change, Finish does not keep an answer that asks the client to retry: every retry would get it again. Finish
 // returns ErrAnswerLost instead, which then answers the request and its repetitions.
 func (r *KeyedRequest) Finish(ctx context.Context, a KeyedAnswer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -188,7 +188,7 @@ func (r *KeyedRequest) Finish(ctx context.Context, a KeyedAnswer) error {
 	return err
 }
 
-// isTemporary reports whether an answer tells the client to retry later.
+// isTemporary reports whether an answer asks the client to retry later.
 func (a KeyedAnswer) isTemporary() bool {
 	return a.Status >= 500 || a.Status == http.StatusTooManyRequests
 }

@@ -48,7 +48,7 @@ func (c *Control) Job(ctx context.Context, actor catalog.Actor, idOrNumber strin
 	return noticeParts(j, parts), err
 }
 
-// noticeAway returns a job under way with a notice when its instance is not connected now.
+// noticeAway returns an active job with a notice when its instance is not connected now.
 func (c *Control) noticeAway(ctx context.Context, j *work.Job) (*work.Job, error) {
 	var i store.Instance
 	err := c.store.View(ctx, func(tx *store.Tx) (err error) {

@@ -8,14 +8,15 @@ import (
 	"legwork/internal/work"
 )
 
-// withLeftOut adds the pairs that a plan leaves out, as skipped, to a page of results. Both are ordered by item, node and part.
+// withLeftOut adds the pairs that a plan leaves out, as skipped, to a page of results. Both are ordered by item, node
+// and part.
 func withLeftOut(p *runbook.Plan, f NodeResultFilter, said []NodeResult) []NodeResult {
 	if len(p.NodeSets) == 0 || !anyOf(f.Statuses, work.NodeSkipped) {
 		return said
 	}
 	limit := cmp.Or(f.Limit, 1000)
 	out := leftOut(p, f, limit)
-	if len(said) >= limit { // what follows belongs to the next page
+	if len(said) >= limit { // the rest belongs to the next page
 		last := said[len(said)-1]
 		out = slices.DeleteFunc(out, func(r NodeResult) bool { return compareResults(r, last) > 0 })
 	}

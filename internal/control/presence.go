@@ -95,8 +95,8 @@ func (s *session) busy() bool {
 	return n > 0 || s.known.State().Active > 0
 }
 
-// speaks reports whether the instance was heard of recently. The lease is longer, so the jobs of an instance that speaks
-// are not lost.
+// speaks reports whether the instance was heard of recently. The lease is longer, so the jobs of an instance that
+// speaks are not lost.
 func (s *session) speaks(now time.Time) bool { return now.Sub(s.lastHeard()) < 2*s.c.limits.Heartbeat }
 
 // silentFor returns for how long nothing was heard of the instance. It is 0 while messages wait here to be stored: then

@@ -324,7 +324,7 @@ func unknownNodes(stack string, names []string) error {
 		WithHint("see: legwork node list --stack %s", stack)
 }
 
-// checkOnly makes playbooks and copies report what they would change. Other items are refused.
+// checkOnly makes playbooks and copies report the changes they would make. Other items are refused.
 func checkOnly(p *runbook.Plan) error {
 	for i, item := range p.Items {
 		switch item.Kind {

@@ -120,7 +120,9 @@ func (c *Control) DeleteRunbook(ctx context.Context, actor catalog.Actor, idOrPa
 		for _, o := range others {
 			for _, s := range o.Steps {
 				if s.Runbook != nil && s.Runbook.Name == b.Name && o.ID != b.ID {
-					return "", "", fault.New(fault.Conflict, "runbook_named", "runbook %s refers to the runbook %s", o.Path(), b.Path()).WithHint("change that first")
+					return "", "", fault.New(fault.Conflict, "runbook_named",
+						"runbook %s refers to the runbook %s", o.Path(), b.Path()).
+						WithHint("remove that step from %s first", o.Path())
 				}
 			}
 		}

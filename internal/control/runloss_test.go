@@ -59,7 +59,8 @@ func TestSettleNode(t *testing.T) {
 	}
 }
 
-// TestRunTellsWhyItsShardIsInterrupted reads a runbook job whose runner is gone: its notice is what the shard waits for.
+// TestRunTellsWhyItsShardIsInterrupted reads a runbook job whose runner is gone: its notice is what the shard waits
+// for.
 func TestRunTellsWhyItsShardIsInterrupted(t *testing.T) {
 	run := &work.Job{Status: work.Running}
 	shard := &work.Job{Status: work.Interrupted, Wait: work.Wait{Text: "interrupted: its lease is over. Waiting for r/i1 until 12:00:00 UTC"}}

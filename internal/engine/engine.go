@@ -36,7 +36,7 @@ type Workspace struct {
 type Command struct {
 	Argv []string
 	Env  []string // the whole environment; Workspace.Env plus what the engine adds
-	// HandOver says that the program is part of Legwork. It reads the part of Env that is not the environment of the
+	// HandOver reports that the program is part of Legwork. It reads the part of Env that is not the environment of the
 	// runner from a socket, so that the kernel does not show it to other processes of the same user.
 	HandOver bool
 	OK       []int // exit codes that mean success; nil means only 0

@@ -12,7 +12,7 @@ import (
 	"legwork/internal/fault"
 )
 
-// OpenJobFile opens a file that a job may have written. The file lies below root, a folder that no job can replace;
+// OpenJobFile opens a file that a job may have written. The file is below root, a folder that no job can replace;
 // path is relative to root or an absolute path below it. A symbolic link that leads out of root is refused, and so is
 // everything but a regular file. It does not wait for the writer of a pipe. After limit bytes its reader fails with a
 // fault.TooLarge.
@@ -60,7 +60,7 @@ func ReadJobFile(root, path string, limit int64) ([]byte, error) {
 }
 
 // WriteJobFile replaces a file in a folder that a job can write, with mode 0600. A link or a pipe at path is replaced
-// itself. The folder must be one that no job can replace.
+// itself. No job may be able to replace the folder.
 func WriteJobFile(path string, data []byte) error { return writeAnew(path, string(data)) }
 
 // OpenFile opens a file of the workspace with the rules of OpenJobFile. A relative path is relative to w.Dir.
@@ -68,7 +68,7 @@ func (w Workspace) OpenFile(path string, limit int64) (io.ReadCloser, error) {
 	return OpenJobFile(w.root(), w.absolute(path), limit)
 }
 
-// Inside reports whether a path lies in the folder that the job may write.
+// Inside reports whether a path is in the folder that the job may write.
 func (w Workspace) Inside(path string) bool {
 	_, ok := below(w.root(), w.absolute(path))
 	return ok

@@ -64,7 +64,7 @@ func readNotes(path string) map[string]noted {
 	return all
 }
 
-// CopyVersions copies what a file of versions says to another file. Jobs can write both, so it copies nothing else.
+// CopyVersions copies the versions in a file to another file. Jobs can write both, so it copies nothing else.
 func CopyVersions(from, to string) error {
 	all := readNotes(from)
 	if len(all) == 0 {

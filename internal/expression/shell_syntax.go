@@ -70,7 +70,7 @@ type syntaxCheck struct {
 	places     []int
 	data       map[int]bool              // templates that stand where a value is data
 	numbers    map[string]bool           // variables that are evaluated as arithmetic when they are assigned
-	functions  map[string]bool           // functions of the script that run what they read from their input
+	functions  map[string]bool           // functions of the script that execute their input
 	declared   map[string][]*syntax.Stmt // the functions of the script
 	aliases    map[string]bool
 	runs       bool // the script runs programs that a file may hold

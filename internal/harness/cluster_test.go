@@ -56,8 +56,8 @@ name: second
 script: {run: 'echo worked'}
 `
 
-// TestSeveralServers runs two servers, PostgreSQL, NATS and HAProxy with the files of deploy/cluster. A rolling upgrade and an
-// outage of NATS neither lose nor repeat work.
+// TestSeveralServers runs two servers, PostgreSQL, NATS and HAProxy with the files of deploy/cluster. A rolling upgrade
+// and an outage of NATS neither lose nor repeat work.
 func TestSeveralServers(t *testing.T) {
 	c := startCluster(t)
 	c.one.StartRunner("edge", func(settings map[string]any) {

@@ -61,7 +61,7 @@ func printFigures() {
 	}
 }
 
-// scenario measures one thing. One that fails or panics has no figure, and the others are still measured.
+// scenario measures one thing. A scenario that fails or panics has no figure, and the others are still measured.
 func scenario(t *testing.T, name string, measure func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		defer func() {

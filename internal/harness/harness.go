@@ -234,7 +234,7 @@ type Server struct {
 	args       []string
 	Home       string   // HOME of everything that is started for this Server
 	processEnv []string // of the server, in addition
-	program    string   // "": the one that Binary built
+	program    string   // "": the build of Binary
 
 	tokenMu sync.Mutex
 	token   string
@@ -319,7 +319,7 @@ func (s *Server) Start() {
 // ready asks servers of tests whether they are ready. Their certificates are self-signed.
 var ready = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 
-// SetBinary lets the server be another build of the program from its next start on.
+// SetBinary sets the build of the program that the server uses from its next start on.
 func (s *Server) SetBinary(path string) { s.program = path }
 
 // Use adds arguments with which the Server is started from now on.

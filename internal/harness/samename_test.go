@@ -95,8 +95,8 @@ echo end >> DIR/runs`, "DIR", dir)))
 	}
 }
 
-// TestCopyOfWorkingDirectory copies the working directory of a Runner whose script runs, and starts a process in the copy: a cloned
-// host. The copy is another instance. It waits for the lease and ends neither the job nor its processes.
+// TestCopyOfWorkingDirectory copies the working directory of a Runner whose script runs, and starts a process in the
+// copy: a cloned host. The copy is another instance. It waits for the lease and ends neither the job nor its processes.
 func TestCopyOfWorkingDirectory(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, recoverable...)

@@ -144,7 +144,8 @@ func withoutTokens(units []work.Unit) []work.Unit {
 	return bare
 }
 
-// secretEnvironment returns the secrets of a task as variables of the process. Each step gets only those that it needs.
+// secretEnvironment returns the secrets of a task as variables of the process. Each step gets only the secrets that it
+// needs.
 func secretEnvironment(step work.StepKind, spec *work.Spec) ([]string, error) {
 	var env []string
 	if !startsUnits(step) && step != work.StepCheck { // a check examines the environment, but starts nothing

@@ -85,8 +85,8 @@ func (c *Client) Stop(ctx context.Context, id string, mode StopMode) error {
 }
 
 // SlowDown makes the keeper read the output of a command more slowly for a second: what a command prints faster than
-// its log can be sent waits in the command's pipe instead of in its spool. A command that prints less than 10 MB a second does not
-// notice. Keepers of earlier versions ignore it.
+// its log can be sent waits in the command's pipe instead of in its spool. A command that prints less than 10 MB a
+// second does not notice. Keepers of earlier versions ignore it.
 func (c *Client) SlowDown(ctx context.Context, id string) error {
 	conn, err := c.connection(ctx)
 	if err != nil || conn.peer.Max < protocolSlowDown {

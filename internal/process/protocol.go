@@ -21,8 +21,9 @@ import (
 //	3  start: Spec.HandOver; hello: the key is required
 //	4  slow_down
 //
-// A runner still understands keepers of all numbers, which keep the commands that an earlier release started. A keeper refuses
-// runners that speak less than 3, since those send no key: a runner that is rolled back gets the fault keeper_protocol.
+// A runner still understands keepers of all numbers, which keep the commands that an earlier release started. A keeper
+// refuses runners that speak less than 3, since those send no key: a runner that is rolled back gets the fault
+// keeper_protocol.
 const (
 	protocolMin = 1 // that a runner speaks
 	protocolMax = 4
@@ -42,7 +43,7 @@ const (
 	opWait   = "wait"
 	opRetire = "retire"
 	opSlow   = "slow_down" // read the output of a command more slowly for a moment
-	opSpools = "spools"    // event: spools that grew, or whose command is blocked or not any more
+	opSpools = "spools"    // event: spools that grew, or whose command is blocked or no longer blocked
 )
 
 // frame is one message. A request bears a Call that its answer repeats; an event bears none.
@@ -91,7 +92,8 @@ type spoolsBody struct {
 	Spools []SpoolState `cbor:"spools"`
 }
 
-// commonProtocol returns the number to speak between this side, which speaks least and more, and a peer that speaks peerMin to peerMax.
+// commonProtocol returns the number to speak between this side, which speaks least and more, and a peer that speaks
+// peerMin to peerMax.
 func commonProtocol(least, peerMin, peerMax int) (int, error) {
 	speak := min(peerMax, protocolMax)
 	if speak < max(peerMin, least) {

@@ -150,8 +150,9 @@ func (p *pump) pace(n int, now time.Time) {
 	}
 }
 
-// gather returns how long to wait after a read of n bytes, for a pump that is fed line by line, quickly. The pipe gathers many
-// lines meanwhile, which spares two calls for each. A single line never waits, nor does the end of the command.
+// gather returns how long to wait after a read of n bytes, for a pump that is fed line by line, quickly. The pipe
+// gathers many lines in the pause, which spares two calls for each. A single line never waits, nor does the end of the
+// command.
 func (p *pump) gather(n int, now time.Time) time.Duration {
 	if n == 0 || now.Sub(p.last) > 2*burstPause {
 		p.quick = 0
@@ -165,8 +166,8 @@ func (p *pump) gather(n int, now time.Time) time.Duration {
 	return burstPause
 }
 
-// slow returns how long to wait after a read of n bytes while the log is late at its reader. The pump empties the pipe before it
-// waits, so that no line lies there for longer than the pause.
+// slow returns how long to wait after a read of n bytes while the log is late at its reader. The pump empties the pipe
+// before it waits, so that no line waits for longer than the pause.
 func (p *pump) slow(n int) time.Duration {
 	p.burst += n
 	emptied := n < readSize || p.burst >= pipeSize

@@ -382,7 +382,7 @@ func commandName(name string) string {
 }
 
 func hostLost(kind work.StepKind) error {
-	return fault.New(fault.Failed, "host_lost", "%s was cut off on its host, and nobody knows how far it came", wordOf(kind)).
+	return fault.New(fault.Failed, "host_lost", "%s was interrupted on its host; some changes may have been made", wordOf(kind)).
 		WithHint("the host was restarted or its processes were killed; %s", work.LookAgain(kind))
 }
 

@@ -200,8 +200,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// smallDisk mounts a file system of a size, as mount(8) writes it, for the folders of the jobs, and returns its path. It is
-// unmounted when the test ends.
+// smallDisk mounts a file system of a size, as mount(8) writes it, for the folders of the jobs, and returns its path.
+// It is unmounted when the test ends.
 func smallDisk(t *testing.T, cfg Config, size string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

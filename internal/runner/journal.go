@@ -22,7 +22,7 @@ import (
 // happened. A line that the death of a process or of the host left torn counts as not written.
 const journalFile = "journal"
 
-// maxJournal limits a journal, in bytes. Jobs can write to the folder that it lies in.
+// maxJournal limits a journal, in bytes. Jobs can write to the folder that contains it.
 const maxJournal = 64 << 20
 
 // entry is one line of a journal. One of its fields is set.

@@ -12,8 +12,8 @@ import (
 	"legwork/internal/durable"
 )
 
-// instanceKeyFile holds two lines: the key of the instance, and the identity of the lock file of the folder that the key was
-// made in.
+// instanceKeyFile holds two lines: the key of the instance, and the identity of the lock file of the folder that the
+// key was made in.
 const instanceKeyFile = "instance.key"
 
 // copiedJobs is where the journals of a copied working directory are kept. They are those of another instance.
@@ -33,7 +33,7 @@ func parseLockIdentity(line string) (f lockIdentity, ok bool) {
 }
 
 // same reports whether two identities are of one file. The time of birth decides where both have one: some network file
-// systems number their files anew with every mount.
+// systems renumber their files with every mount.
 func (f lockIdentity) same(other lockIdentity) bool {
 	if f.birth != 0 && other.birth != 0 {
 		return f.birth == other.birth
@@ -42,8 +42,8 @@ func (f lockIdentity) same(other lockIdentity) bool {
 }
 
 // openKey reads the key that makes this folder this instance, or makes one. It reports whether the folder is a copy of
-// another working directory: then the key is new, and the journals of the other instance are set aside. The caller holds
-// the lock of the folder.
+// another working directory: then the key is new, and the journals of the other instance are set aside. The caller
+// holds the lock of the folder.
 func (h *home) openKey() (copied bool, err error) {
 	path := filepath.Join(h.dir, instanceKeyFile)
 	here, err := identifyLock(h.lock)
@@ -74,7 +74,8 @@ func (h *home) openKey() (copied bool, err error) {
 	return copied, nil
 }
 
-// setJobsAside keeps the journals of a copy where nothing acts on them: the commands that they name belong to another instance.
+// setJobsAside keeps the journals of a copy where nothing acts on them: the commands that they name belong to another
+// instance.
 func (h *home) setJobsAside() error {
 	entries, err := os.ReadDir(h.jobs())
 	if err != nil || len(entries) == 0 {
@@ -88,8 +89,8 @@ func (h *home) setJobsAside() error {
 	return nil
 }
 
-// readKey returns the key in a file and where it was made. Both are zero where there is no key, and the second is zero in a file of
-// an earlier version, which stored the key alone.
+// readKey returns the key in a file and where it was made. Both are zero where there is no key, and the second is zero
+// in a file of an earlier version, which stored only the key.
 func readKey(path string) (key string, made lockIdentity, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -185,7 +185,8 @@ func TestInstanceKeyStays(t *testing.T) {
 	again.close()
 }
 
-// TestCopiedFolderGetsItsOwnKey opens a copy of a working directory, and a folder of a version that stored the key alone.
+// TestCopiedFolderGetsItsOwnKey opens a copy of a working directory, and a folder of a version that stored only the
+// key.
 func TestCopiedFolderGetsItsOwnKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "original")
 	original, err := openHome(dir, "")

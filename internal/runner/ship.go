@@ -310,8 +310,9 @@ func (s *shipper) pending() int {
 	return int(min(next-at, floodRecords))
 }
 
-// limitDelay slows the output of the command down while its log reaches a follower late: a flood must not build up a backlog that
-// every later line has to wait for. Nobody waits for the log of a job without followers, so its output is never slowed down.
+// limitDelay slows the output of the command down while its log reaches a follower late: a flood must not build up a
+// backlog that every later line has to wait for. No client waits for the log of a job without followers, so its output
+// is never slowed down.
 func (s *shipper) limitDelay(now shipState, oldest time.Time) {
 	if !s.mustSlow(now, oldest) {
 		return
@@ -327,8 +328,8 @@ func (s *shipper) limitDelay(now shipState, oldest time.Time) {
 	})
 }
 
-// mustSlow reports whether the command's output is to be slowed down: a follower waits for a line that was printed at oldest, or
-// for a batch that the server has not stored yet.
+// mustSlow reports whether the command's output is to be slowed down: a follower waits for a line that was printed at
+// oldest, or for a batch that the server has not stored yet.
 func (s *shipper) mustSlow(now shipState, oldest time.Time) bool {
 	if !now.watch || now.command == "" || time.Since(s.slowed) < slowInterval {
 		return false
@@ -396,7 +397,7 @@ type shipState struct {
 	running bool
 	stored  bool
 	result  *work.StepResult
-	command string // the one that is under way, empty between two
+	command string // the current one, empty between two
 }
 
 func (r *Runner) shipState(st *step) shipState {

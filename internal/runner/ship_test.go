@@ -7,8 +7,8 @@ import (
 	"legwork/internal/work"
 )
 
-// TestShipperEndsWhenStored asks for the result of a step once more, and the server's acknowledgement of the first report comes
-// before the shipper looks. The shipper has nothing to send and ends.
+// TestShipperEndsWhenStored asks for the result of a step once more, and the server's acknowledgement of the first
+// report comes before the shipper looks. The shipper has nothing to send and ends.
 func TestShipperEndsWhenStored(t *testing.T) {
 	r := &Runner{life: t.Context(), changed: make(chan struct{}, 1)}
 	st := &step{job: &job{}, result: &work.StepResult{Status: work.StepSucceeded}, stored: true}
@@ -38,7 +38,7 @@ func TestFloodsAreSlowedForFollowers(t *testing.T) {
 	}{
 		{"a line in time", watched, &shipper{}, lateAfter / 2, false},
 		{"a late line", watched, &shipper{}, lateAfter, true},
-		{"a late line that nobody follows", shipState{command: "main"}, &shipper{}, lateAfter, false},
+		{"a late line without followers", shipState{command: "main"}, &shipper{}, lateAfter, false},
 		{"a late line between two commands", shipState{watch: true}, &shipper{}, lateAfter, false},
 		{"asked for a moment ago", watched, &shipper{slowed: time.Now()}, lateAfter, false},
 		{"a batch that is not stored", watched, &shipper{inflight: []sentBatch{{at: time.Now().Add(-lateAfter)}}}, 0, true},

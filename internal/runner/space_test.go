@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRemovedWorkingDirectory removes the working directory of a runner. The instance says so and takes no further job.
+// TestRemovedWorkingDirectory removes the working directory of a runner. The instance reports it and takes no further
+// job.
 func TestRemovedWorkingDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "work")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -107,7 +107,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestUnavailableInstance gives the jobs of an instance that takes none to another one, and retires the first if it
+// TestUnavailableInstance moves the jobs of an instance that takes none to another one, and retires the first if it
 // stays idle.
 func TestUnavailableInstance(t *testing.T) {
 	for name, test := range map[string]struct {

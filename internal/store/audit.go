@@ -68,7 +68,7 @@ type AuditFilter struct {
 	Limit int // at most 1000, 0 = 1000
 }
 
-// Audit returns the audit log of an organization, newest first unless the filter says otherwise.
+// Audit returns the audit log of an organization, newest first unless OldestFirst is set.
 func (tx *Tx) Audit(org string, f AuditFilter) ([]AuditEntry, error) {
 	scan := func(r row) (e AuditEntry, err error) {
 		var at int64

@@ -63,7 +63,7 @@ func (s *Store) Hold(ctx context.Context, reason string) (h Hold, err error) {
 	return h, err
 }
 
-// putIdentified stores the record of the installation. One that has no ID yet, because no server has used the database, gets one.
+// putIdentified stores the record of the installation. It assigns an ID if no server has used the database yet.
 func (tx *Tx) putIdentified(i Installation) error {
 	if i.ID == "" {
 		i.ID = uuid.NewString()

@@ -46,7 +46,7 @@ func (tx *Tx) Jobs(org string, f JobFilter) ([]*work.Job, error) {
 	return jobs, err
 }
 
-// JobPage lists jobs of an organization, newest first unless the filter says otherwise. next is where the following
+// JobPage lists jobs of an organization, newest first unless OldestFirst is set. next is where the following
 // page begins (BeforeNumber, or AfterNumber with OldestFirst), 0 when there is none. A page can hold fewer jobs than
 // its limit, or none, and still be followed by another one: a search examines a limited number of jobs.
 func (tx *Tx) JobPage(org string, f JobFilter) (jobs []*work.Job, next int64, err error) {
@@ -74,7 +74,7 @@ type jobQuery struct {
 	from  []jobSource
 }
 
-// jobSource gives some of the Jobs, in the order of the list.
+// jobSource selects some of the jobs, in the order of the list.
 type jobSource struct{ table, where, order string }
 
 // numberRange is the range of job numbers that a list is about. A bound of 0 does not exclude any job.

@@ -39,8 +39,8 @@ func (tx *Tx) QueuedOf(org, moduleID string, a work.Action) (*work.Job, error) {
 	return j, err
 }
 
-// ReplaceableOf returns the oldest queued job of a module with the same action that a newer one may supersede, or nil. It
-// locks as ModuleBusy does.
+// ReplaceableOf returns the oldest queued job of a module with the same action that a newer one may supersede, or nil.
+// It locks as ModuleBusy does.
 func (tx *Tx) ReplaceableOf(org, moduleID string, a work.Action) (*work.Job, error) {
 	if err := tx.lock("module " + moduleID); err != nil {
 		return nil, err

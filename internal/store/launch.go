@@ -64,8 +64,8 @@ func (l Launch) Began() time.Time {
 	return l.StartedAt
 }
 
-// LaunchedByHolder reports whether the holder of the binding started the launch. It returns false if that is unknown. The
-// id of an instance proves nothing: a process on another host can take over the name with its own key.
+// LaunchedByHolder reports whether the holder of the binding started the launch. It returns false if that is unknown.
+// The id of an instance proves nothing: a process on another host can take over the name with its own key.
 func (l Launch) LaunchedByHolder(b *work.Binding) bool {
 	known := l.LaunchedBy != "" && l.LaunchedByKey != ""
 	return known && b != nil && l.LaunchedBy == b.InstanceID && l.LaunchedByKey == b.Fingerprint

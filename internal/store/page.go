@@ -21,7 +21,7 @@ type order struct {
 	descending bool
 }
 
-// byPath is the order of records that lie in a Stack.
+// byPath is the order of records of a stack.
 var byPath = by("s.name", "r.name")
 
 func by(columns ...string) order { return order{columns: columns} }

@@ -91,7 +91,7 @@ func (tx *Tx) remove(what, code, table, org, id string) error {
 	switch {
 	case trouble == brokenReference:
 		return fault.New(fault.Conflict, code+"_not_empty", "the %s is not empty", what).
-			WithHint("delete what is in it first").WithCause(err)
+			WithHint("delete its contents first").WithCause(err)
 	case err != nil:
 		return err
 	case n == 0:

@@ -77,12 +77,12 @@ func (p jobView) approvePath() string {
 	return p.path("/approve")
 }
 
-// stateText explains the state of a job. It is empty where the badge says it all.
+// stateText explains the state of a job. It is empty where the badge is enough.
 func stateText(j *work.Job) string {
 	switch j.Status {
 	case work.Queued:
 		if j.Wait.Text != "" {
-			return "" // the note below says why
+			return "" // the note below has the reason
 		}
 		return "Waiting for an instance."
 	case work.Claimed:

@@ -247,7 +247,7 @@ func (t treeView) parts() []part {
 	}
 }
 
-// moduleName returns the name of a module as the list shows it: with its path where its namespace does not stand above
+// moduleName returns the name of a module as the list shows it: with its path where its namespace is not shown above
 // it.
 func (t treeView) moduleName(m control.ModuleNode) string {
 	if t.sorted.changed() {

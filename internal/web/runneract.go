@@ -97,7 +97,7 @@ func (v *visit) backTo(r runnerView) string {
 func drainRunnerSheet() sheet {
 	return asking("drain", func(r runnerView) confirmation {
 		return confirmation{title: "Drain " + r.Name + "?", button: "Drain the Runner", tone: "primary",
-			says: []string{"No instance accepts new jobs until you resume it.", "Jobs that wait for this Runner alone go on waiting."},
+			says: []string{"No instance accepts new jobs until you resume it.", "Jobs that only this runner can take stay queued."},
 			jobs: "They finish there."}
 	}, "NAME drains: it takes no further Job.", func(v *visit, r runnerView, _ form) error {
 		return v.Control.SetRunnerDraining(v.ctx, v.actor, r.ID, true)

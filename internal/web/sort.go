@@ -56,7 +56,7 @@ func sortPages(v *visit, name string) sorting {
 // changed reports whether the list has another order than the one it came in.
 func (s sorting) changed() bool { return s.order() != s.first }
 
-// order returns the order as it stands in the address.
+// order returns the order as it is written in the address.
 func (s sorting) order() string {
 	if s.descending {
 		return reversed + s.column

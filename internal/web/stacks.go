@@ -20,7 +20,7 @@ type stackView struct {
 	chosen  string // Namespace that the picture is of, "" for all
 	crowded bool   // the Stack has too many Modules for one picture
 	shown   []control.ModuleNode
-	listed  []control.ModuleNode // those that are shown, in the order of the list
+	listed  []control.ModuleNode // the modules that are shown, in the order of the list
 	sorted  sorting
 	tabs    []tab
 	picture graphView

@@ -104,8 +104,8 @@ func (t *timeline) addApproval(j *work.Job, i int) {
 	t.rows = append(t.rows, row)
 }
 
-// approvalRow returns the wait for a person before a step. It is not ok when nobody was asked: there was nothing to do,
-// or the same plan had been approved.
+// approvalRow returns the wait for a person before a step. It is not ok when no approval was requested: there was
+// nothing to do, or the same plan had been approved.
 func approvalRow(j *work.Job, i int) (row timelineRow, ok bool) {
 	if i == 0 || !j.Steps[i].Approval || j.Steps[i-1].FinishedAt.IsZero() {
 		return row, false

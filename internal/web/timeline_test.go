@@ -179,7 +179,7 @@ func TestHoursStayOffTheValues(t *testing.T) {
 	}
 }
 
-// TestStateTextRepeatsNothing checks that the head of a job is silent where its badge or a note says the same.
+// TestStateTextRepeatsNothing checks that the head of a job is empty where its badge or a note is enough.
 func TestStateTextRepeatsNothing(t *testing.T) {
 	waiting := &work.Job{Status: work.Queued, Wait: work.Wait{Code: work.WaitForModule, Text: "waiting for an output of prod/data/postgres"}}
 	for _, j := range []*work.Job{waiting, {Status: work.Succeeded}, {Status: work.Failed}, {Status: work.Canceled}} {

@@ -32,8 +32,8 @@ func addHost(tx *store.Tx, j *work.Job, t *work.RunnerTask) error {
 	return tx.PutHosting(j.OrganizationID, t.RunnerID, state)
 }
 
-// isHost reports whether an instance performs jobs on a host. It does under another name if it has the same key, and with
-// another key if it has the same name: then it is the best that can be found.
+// isHost reports whether an instance performs jobs on a host. It does under another name if it has the same key, and
+// with another key if it has the same name: then it is the best that can be found.
 func isHost(h store.LaunchHost, instanceID, key string) bool {
 	return h.InstanceID == instanceID || h.Key != "" && h.Key == key
 }
@@ -76,7 +76,8 @@ func withoutHost(hosts []store.LaunchHost, b *work.Binding) []store.LaunchHost {
 	})
 }
 
-// dueHosts moves a cleanup that is due to each host of the runner. It returns the instances that can perform theirs now.
+// dueHosts moves a cleanup that is due to each host of the runner. It returns the instances that can perform theirs
+// now.
 func (l *look) dueHosts(f *fleet, due bool) ([]store.Instance, error) {
 	if due {
 		if err := l.forgetHosts(f); err != nil {
@@ -94,8 +95,8 @@ func (l *look) dueHosts(f *fleet, due bool) ([]store.Instance, error) {
 	return present, err
 }
 
-// forgetHosts removes the hosts that nobody can clean up any more: those whose instance record was deleted, and all hosts if the
-// runner now has a launcher that sees its processes from everywhere.
+// forgetHosts removes the hosts that no launcher can clean up: those whose instance record was deleted, and all hosts
+// if the runner now has a launcher that sees its processes from everywhere.
 func (l *look) forgetHosts(f *fleet) error {
 	if global(string(f.runner.Hosting.Launcher)) {
 		f.state.Hosts = nil

@@ -407,7 +407,8 @@ func (l *look) removed(f *fleet) error {
 	return nil
 }
 
-// finishRemoval deletes a runner that was removed from all of its hosts. Otherwise the removal goes on at the next host.
+// finishRemoval deletes a runner that was removed from all of its hosts. Otherwise the removal goes on at the next
+// host.
 func (l *look) finishRemoval(f *fleet) error {
 	present, away, err := launchHosts(l.tx, f.runner, f.state.Hosts)
 	switch {

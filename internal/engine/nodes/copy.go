@@ -70,7 +70,7 @@ func (p *pair) write(ctx context.Context, c *copying, changed []int) outcome {
 	return out
 }
 
-// reportCopy tells the log what changed.
+// reportCopy logs the changes.
 func (p *pair) reportCopy(c *copying, changed []int, check bool) {
 	verb := "wrote"
 	if check {
@@ -100,7 +100,7 @@ func (p *pair) runCopying(ctx context.Context, c *copying, script []byte) (copyR
 	return report, p.judge(ctx, result, err)
 }
 
-// copyReport is what a node says about a copy.
+// copyReport is the report of a node about a copy.
 type copyReport struct {
 	differs []int // entries
 	stopped int   // the entry at which it stopped

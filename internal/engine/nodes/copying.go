@@ -35,7 +35,7 @@ type copying struct {
 	mode    string // declared, in octal; "": that of the file it replaces
 	owner   string
 	group   string
-	entries []copyEntry // folders come before what they hold
+	entries []copyEntry // folders come before their contents
 	size    int64       // bytes of all files
 }
 

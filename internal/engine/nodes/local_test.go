@@ -87,7 +87,8 @@ func needsSudo(t *testing.T) {
 	}
 }
 
-// TestSudoToAnotherUser has steps become a user who can read nothing of the login user's: scripts, file options and $LEGWORK_OUTPUT work all the same, and nothing is left.
+// TestSudoToAnotherUser has steps become a user who can read nothing of the login user's: scripts, file options and
+// $LEGWORK_OUTPUT work all the same, and nothing is left.
 func TestSudoToAnotherUser(t *testing.T) {
 	needsSudo(t)
 	yes := true

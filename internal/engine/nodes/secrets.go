@@ -25,7 +25,7 @@ const (
 type ReferencePolicy struct {
 	Schemes []string `json:"schemes"`
 	Folders []string `json:"folders"`
-	// Confine is the policy under which the runner starts the executor, as JSON. No reference reads what it hides.
+	// Confine is the policy under which the runner starts the executor, as JSON. References cannot read hidden files.
 	Confine json.RawMessage `json:"confine,omitempty"`
 }
 

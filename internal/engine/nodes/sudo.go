@@ -111,8 +111,9 @@ func (h *host) asUser(text string) *exec.Cmd {
 	return &exec.Cmd{Path: path, Args: argv, Dir: h.dir, Env: h.environ, Stdin: strings.NewReader(text)}
 }
 
-// needsPassword reports whether sudo asks for a password before it starts the shell. It tries the same command line, with
-// nothing to do: sudo may ask for one program and not for another, and a password that it does not read would be executed.
+// needsPassword reports whether sudo asks for a password before it starts the shell. It tries the same command line,
+// with nothing to do: sudo may ask for one program and not for another, and a password that it does not read would be
+// executed.
 func needsPassword(as string) bool {
 	return exec.Command("sudo", "-k", "-n", "-u", as, "--", "/bin/sh", "-c", elevation, "sh").Run() != nil
 }

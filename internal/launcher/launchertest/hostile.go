@@ -14,7 +14,7 @@ import (
 	"legwork/internal/work"
 )
 
-// Hostile is an API that answers requests with arbitrary bytes. It gives each answer once, and the last one again and again.
+// Hostile is an API that answers requests with arbitrary bytes. It sends each answer once, and repeats the last one.
 type Hostile struct {
 	mu      sync.Mutex
 	answers [][]byte
@@ -48,7 +48,7 @@ func (h *Hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// Check lets a launcher look at what runs. It must come to an end, with reports that a runner can send or a fault that
+// Check lets a launcher list its processes. It must come to an end, with reports that a runner can send or a fault that
 // can be shown.
 func (h *Hostile) Check(t *testing.T, l launcher.Launcher, task *work.RunnerTask) {
 	t.Helper()

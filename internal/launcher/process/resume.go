@@ -53,8 +53,8 @@ func (u *unit) resumable() bool {
 	return !u.Process.Alive() && u.unreported() && u.Resumes < maxResumes && u.Restarts < maxRestarts
 }
 
-// resumeReport returns the report of a unit that is lost. One that the host refused to start is not over yet: the next
-// cleanup starts it again.
+// resumeReport returns the report of a unit that is lost. A unit that the host refused to start is not over yet: the
+// next cleanup starts it again.
 func (u *unit) resumeReport() work.UnitReport {
 	r := u.report()
 	if r.State == work.UnitStopped && u.resumable() {
@@ -81,7 +81,7 @@ func (l *Launcher) resume(ctx context.Context, task *work.RunnerTask, w work.Uni
 	return u, l.countResume(ctx, u)
 }
 
-// countResume counts a resume whose process runs its program. A process that the host refused says nothing about its
+// countResume counts a resume whose process runs its program. A process that the host refused proves nothing about its
 // folder.
 func (l *Launcher) countResume(ctx context.Context, u *unit) error {
 	passed, err := u.passed(ctx)

@@ -125,7 +125,7 @@ func TestRefusedResumesDoNotCount(t *testing.T) {
 	}
 }
 
-// unitState is what a record says of a unit.
+// unitState is the state in the record of a unit.
 type unitState struct {
 	resumes int
 	alive   func() bool

@@ -86,7 +86,7 @@ func lockerOf(path string) (process.Identity, error) {
 func lockHolder(locks, path string) (pid int, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return 0, nil //nolint:nilerr // nobody has locked it
+		return 0, nil //nolint:nilerr // it is not locked
 	}
 	undecided := false
 	for _, entry := range lockEntries(locks, inodeOf(info)) {

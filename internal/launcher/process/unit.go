@@ -56,7 +56,7 @@ type unit struct {
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"` // when that was seen
 	Resumes int       `json:"resumes,omitempty"`
-	// Restarts counts the resumes with those that the host refused.
+	// Restarts counts all resumes, including refused ones.
 	Restarts int `json:"restarts,omitempty"`
 
 	dir   string

@@ -56,8 +56,8 @@ func shellsRead(t *testing.T, zsh, fish string) {
 	}
 }
 
-// overlayScript runs a script on a copy of this host that is gone afterwards: an overlay in a mount namespace of its own.
-// Its arguments are the folder of the packages, which the script finds as /packages, and the script.
+// overlayScript runs a script on a copy of this host that is gone afterwards: an overlay in a mount namespace of its
+// own. Its arguments are the folder of the packages, which the script finds as /packages, and the script.
 const overlayScript = `set -e
 top=$(mktemp -d)
 mount -t tmpfs tmpfs "$top"

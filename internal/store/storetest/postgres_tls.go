@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// PostgresTLS starts a PostgreSQL that speaks TLS at a port of localhost, with a certificate and a key in PEM, and returns the
-// URL of its database "postgres". The URL verifies the certificate with the file authority. PostgreSQL ends with the test.
+// PostgresTLS starts a PostgreSQL that speaks TLS at a port of localhost, with a certificate and a key in PEM, and
+// returns the URL of its database "postgres". The URL verifies the certificate with the file authority. PostgreSQL ends
+// with the test.
 func PostgresTLS(t testing.TB, port int, certificate, key []byte, authority string) string {
 	t.Helper()
 	if os.Getenv("LEGWORK_TEST_POSTGRES") == "off" {
