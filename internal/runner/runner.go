@@ -60,6 +60,7 @@ type Runner struct {
 	asked    time.Time                // when it was told in the present Session
 	parted   time.Time                // when the last Session ended
 	full     bool                     // the last Heartbeat said that there is no room
+	removed  bool                     // the working directory is gone
 	low      string                   // why no job is taken: too little of the disk is free
 	stopRun  context.CancelCauseFunc  // ends Run
 	hold     chan struct{}            // not nil while no other Session is to be opened; closed when one is again

@@ -252,7 +252,11 @@ func (r *Runner) heartbeat() *wire.Heartbeat {
 	for ref, j := range r.jobs {
 		if j.fate == live && len(h.Working) < wire.MaxJournal {
 			h.Working = append(h.Working, ref)
-			if why := j.blocked(); why != "" {
+			why := j.blocked()
+			if r.removed {
+				why = "the working directory of the runner was removed while the job ran: its output and its files may be lost"
+			}
+			if why != "" {
 				h.Blocked = append(h.Blocked, wire.Blocked{Ref: ref, Reason: why})
 			}
 		}

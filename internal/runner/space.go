@@ -21,7 +21,7 @@ const outputReserve = 4
 // lowSpace returns why this host takes no new job and begins no step: its working directory is gone, or too little of
 // its disk is free. It returns "" while there is enough, and where the free space cannot be determined.
 func (r *Runner) lowSpace() string {
-	if _, err := os.Stat(r.cfg.WorkingDirectory); errors.Is(err, fs.ErrNotExist) {
+	if r.directoryRemoved() {
 		return "its working directory was removed: stop the runner, and start it again"
 	}
 	if r.cfg.MinFree <= 0 {
@@ -38,6 +38,12 @@ func (r *Runner) lowSpace() string {
 		}
 	}
 	return ""
+}
+
+// directoryRemoved reports whether the working directory is gone.
+func (r *Runner) directoryRemoved() bool {
+	_, err := os.Stat(r.cfg.WorkingDirectory)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // awaitSpace waits until there is enough free space for a step to start. Steps that are running already do not wait, and
@@ -86,10 +92,10 @@ func (r *Runner) requestHeartbeat() {
 
 // watchSpace sends a heartbeat when the instance stops taking jobs because of its disk, and when it takes them again.
 func (r *Runner) watchSpace() {
-	low := r.lowSpace()
+	low, removed := r.lowSpace(), r.directoryRemoved()
 	r.mu.Lock()
 	was := r.low
-	r.low = low
+	r.low, r.removed = low, removed
 	r.mu.Unlock()
 	if low == was {
 		return
