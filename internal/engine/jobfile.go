@@ -65,18 +65,19 @@ func WriteJobFile(path string, data []byte) error { return writeAnew(path, strin
 
 // OpenFile opens a file of the workspace with the rules of OpenJobFile. A relative path is relative to w.Dir.
 func (w Workspace) OpenFile(path string, limit int64) (io.ReadCloser, error) {
-	return OpenJobFile(w.root(), w.absolute(path), limit)
+	return OpenJobFile(w.root(), w.Path(path), limit)
 }
 
 // Inside reports whether a path is in the folder that the job may write.
 func (w Workspace) Inside(path string) bool {
-	_, ok := below(w.root(), w.absolute(path))
+	_, ok := below(w.root(), w.Path(path))
 	return ok
 }
 
 func (w Workspace) root() string { return cmp.Or(w.Root, w.Dir) }
 
-func (w Workspace) absolute(path string) string {
+// Path returns the absolute path of a file of the job. A relative path is relative to w.Dir.
+func (w Workspace) Path(path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

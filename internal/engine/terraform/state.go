@@ -66,6 +66,7 @@ func dataFolder(w engine.Workspace) string {
 // runner, which is not confined; any other job can read such a file itself.
 func open(w engine.Workspace, path string, limit int64) (io.ReadCloser, error) {
 	if !w.Inside(path) && len(w.Confine) == 0 {
+		path = w.Path(path)
 		return engine.OpenJobFile(filepath.Dir(path), filepath.Base(path), limit)
 	}
 	return w.OpenFile(path, limit)
@@ -133,7 +134,7 @@ func (b backendSettings) file(workspace string) string {
 func readLocalState(w engine.Workspace, path string) (*work.StateReport, error) {
 	report := &work.StateReport{Backend: localBackend, Local: true}
 	if !w.Inside(path) && len(w.Confine) > 0 {
-		info, err := os.Lstat(path)
+		info, err := os.Lstat(w.Path(path))
 		report.Exists = err == nil && info.Size() > 0
 		return report, nil
 	}

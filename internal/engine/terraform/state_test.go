@@ -85,6 +85,37 @@ func TestConfinedJobReadsNoOtherState(t *testing.T) {
 	}
 }
 
+// TestStateOutsideOfTheWorkspace reads states that a module keeps outside of its workspace, by a relative path. It is
+// relative to the module, wherever the runner itself was started.
+func TestStateOutsideOfTheWorkspace(t *testing.T) {
+	for name, c := range map[string]struct{ data, text string }{
+		"path of the backend": {".terraform", `{"backend": {"type": "local", "config": {"path": "../shared/x.tfstate"}}}`},
+		"data folder":         {"../data", `{"backend": {"type": "local", "config": {"path": "../shared/x.tfstate"}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := t.TempDir()
+			dir := filepath.Join(base, "module")
+			err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(base, "shared"), 0o700),
+				os.Mkdir(filepath.Join(dir, c.data), 0o700),
+				os.WriteFile(filepath.Join(base, "shared", "x.tfstate"), []byte(`{"lineage": "l", "serial": 7}`), 0o600),
+				os.WriteFile(filepath.Join(dir, c.data, stateFile), []byte(c.text), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := engine.Workspace{Dir: dir, JobDir: dir, Env: []string{"TF_DATA_DIR=" + c.data}}
+			if report, err := readState(w); err != nil || report.Lineage != "l" || report.Serial != 7 {
+				t.Errorf("got %+v, %v, want lineage l and serial 7", report, err)
+			}
+			if w.Confine = []string{"confine"}; c.data != ".terraform" {
+				return
+			}
+			if report, err := readState(w); err != nil || !report.Exists || report.Lineage != "" {
+				t.Errorf("confined: got %+v, %v, want only that the state exists", report, err)
+			}
+		})
+	}
+}
+
 func TestValueOverItsLimit(t *testing.T) {
 	text := `{"a": 1, "b": "` + strings.Repeat("x", 4096) + `"}`
 	dec := newBoundedDecoder(strings.NewReader(text), 1024)
