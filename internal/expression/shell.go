@@ -254,7 +254,7 @@ func (s *shell) parameter(q quoting) error {
 			return nil
 		}
 		// Inside double quotes a single quote is a letter, but for the operators that take a pattern.
-		if q != bare && s.text[s.i] == '\'' && !strings.ContainsAny(s.text[start+3:s.i], "#%/^,") {
+		if q != bare && s.text[s.i] == '\'' && !strings.ContainsAny(s.text[min(start+3, s.i):s.i], "#%/^,") {
 			s.copy(1)
 			continue
 		}

@@ -274,6 +274,7 @@ func FuzzShell(f *testing.F) {
 	for _, form := range forms {
 		f.Add(form.text)
 	}
+	f.Add(`"${'${option.x}`) // an expansion that is cut off
 	f.Fuzz(func(t *testing.T, text string) {
 		quoted, refs, err := expression.Shell(text)
 		if err == nil && len(refs) == 0 && !strings.Contains(text, "$${") && quoted != text {
