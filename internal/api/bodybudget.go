@@ -9,7 +9,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"golang.org/x/sync/semaphore"
 
 	"legwork/internal/catalog"
 	"legwork/internal/fault"
@@ -23,12 +22,11 @@ const (
 	bodyBudgetQueue = 10 * time.Second // how long a request waits for others to be over
 )
 
-// bodyBudget bounds the bytes of request bodies in memory: of all requests, and of each principal or user, who
-// gets half
-// at most. Bytes count from their arrival, so a slow request holds no memory that it does not fill.
+// bodyBudget bounds the bytes of request bodies in memory: of all requests, and of each principal or user, who gets
+// half at most. Bytes count from their arrival, so a slow request holds no memory that it does not fill.
 type bodyBudget struct {
 	share int64
-	all   *semaphore.Weighted
+	all   *room
 
 	mu     sync.Mutex
 	actors map[string]*actorBudget
@@ -36,14 +34,14 @@ type bodyBudget struct {
 
 // actorBudget is the share of one principal or user, while it has requests.
 type actorBudget struct {
-	*semaphore.Weighted
+	*room
 	requests int
 }
 
 // newBodyBudget returns a budget with room for four of the largest bodies.
 func newBodyBudget(maxBody int64) *bodyBudget {
 	size := max(minBodyBudget, 4*maxBody)
-	return &bodyBudget{share: size / 2, all: semaphore.NewWeighted(size), actors: map[string]*actorBudget{}}
+	return &bodyBudget{share: size / 2, all: newRoom(size), actors: map[string]*actorBudget{}}
 }
 
 // join returns the share of an actor. leave must be called.
@@ -52,7 +50,7 @@ func (b *bodyBudget) join(actor string) *actorBudget {
 	defer b.mu.Unlock()
 	share := b.actors[actor]
 	if share == nil {
-		share = &actorBudget{Weighted: semaphore.NewWeighted(b.share)}
+		share = &actorBudget{room: newRoom(b.share)}
 		b.actors[actor] = share
 	}
 	share.requests++
@@ -76,7 +74,8 @@ type countedBody struct {
 	actor  string
 	copies int64 // of the body in memory at once
 
-	share    *actorBudget // nil until something is reserved
+	share    *holding // of the share of the actor; nil until something is reserved
+	all      *holding
 	arrived  int64
 	reserved int64
 	failed   error
@@ -105,16 +104,15 @@ func (c *countedBody) reserve(bytes int64) error {
 		return nil
 	}
 	if c.share == nil {
-		c.share = c.budget.join(c.actor)
+		c.share, c.all = &holding{room: c.budget.join(c.actor).room}, &holding{room: c.budget.all}
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, bodyBudgetQueue)
 	defer cancel()
-	if !acquire(ctx, c.share.Weighted, more) {
+	if !c.share.grow(ctx, more) {
 		return fault.New(fault.Unavailable, "too_many_bodies", "the server is busy with other large requests of yours").
 			WithHint("Send fewer large requests at a time.")
 	}
-	if !acquire(ctx, c.budget.all, more) {
-		c.share.Release(more)
+	if !c.all.grow(ctx, more) {
 		return fault.New(fault.Unavailable, "too_many_bodies", "the server is busy with other large requests").
 			WithHint("Try again in a few seconds.")
 	}
@@ -122,18 +120,13 @@ func (c *countedBody) reserve(bytes int64) error {
 	return nil
 }
 
-// acquire waits for room until ctx ends. Room that is free is taken at once.
-func acquire(ctx context.Context, from *semaphore.Weighted, n int64) bool {
-	return from.TryAcquire(n) || from.Acquire(ctx, n) == nil
-}
-
 // release returns the room that the request reserved.
 func (c *countedBody) release() {
 	if c.share == nil {
 		return
 	}
-	c.share.Release(c.reserved)
-	c.budget.all.Release(c.reserved)
+	c.share.release()
+	c.all.release()
 	c.budget.leave(c.actor)
 }
 
@@ -149,7 +142,8 @@ func (s *Server) guardBody(op huma.Operation) func(huma.Context, func(huma.Conte
 			s.writeProblem(w, r, err)
 			return
 		}
-		if r.Body == nil || r.Body == http.NoBody {
+		_, isCounted := r.Body.(*memoryBody) // in the request that makes this one
+		if isCounted || r.Body == nil || r.Body == http.NoBody {
 			next(ctx)
 			return
 		}

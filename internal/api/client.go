@@ -152,10 +152,16 @@ func (c *Client) callIf(ctx context.Context, tag, method, path string, query url
 		return c.read(resp, out)
 	}
 	if method != http.MethodPost {
-		return tag, once()
+		err := once()
+		return tag, err
 	}
 	header.Set(idempotencyHeader, rand.Text())
-	return tag, repeatLost(ctx, once)
+	err := repeatLost(ctx, once)
+	if fault.Code(err) == keysFull { // the server ran nothing
+		header.Del(idempotencyHeader)
+		err = once()
+	}
+	return tag, err
 }
 
 // send makes a request and gives a successful answer; any other one is an error.

@@ -14,6 +14,8 @@ import (
 const (
 	maxRepeats  = 3
 	repeatDelay = 300 * time.Millisecond // before the first repetition; each later one waits twice as long
+
+	keysFull = "idempotency_keys_full" // code of a refusal: the sender cannot use more idempotency keys for now
 )
 
 // repeatLost calls once, and again while its answer was lost on the way. once has to send the same idempotency key each

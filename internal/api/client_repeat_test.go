@@ -56,6 +56,30 @@ func TestClientRepeatsLostRequests(t *testing.T) {
 	}
 }
 
+// TestClientWithoutRoomForKeys: a sender whose idempotency keys are used up can still send requests.
+func TestClientWithoutRoomForKeys(t *testing.T) {
+	w := apitest.Start(t)
+	target, err := url.Parse(w.URL)
+	w.Must(err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Idempotency-Key") == "" {
+			proxy.ServeHTTP(rw, r)
+			return
+		}
+		rw.Header().Set("Content-Type", "application/problem+json")
+		rw.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(rw, `{"status":429,"code":"idempotency_keys_full","detail":"no room"}`)
+	}))
+	t.Cleanup(server.Close)
+	client, err := api.NewClient(api.ClientOptions{Server: server.URL, Token: w.Token})
+	w.Must(err)
+	t.Cleanup(client.Close)
+	if made, err := client.CreateRunner(t.Context(), catalog.RunnerSpec{Name: "edge"}); err != nil || made.Name != "edge" {
+		t.Errorf("got %+v and %v, want the runner edge", made, err)
+	}
+}
+
 // TestClientChangesWhatItRead: a change of another client between reading and writing is kept.
 func TestClientChangesWhatItRead(t *testing.T) {
 	w, ctx := apitest.Start(t), context.Background()

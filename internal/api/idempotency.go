@@ -124,6 +124,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	switch {
 	case errors.As(err, &tooLarge), int64(len(content)) > limit:
 		return nil, refused(http.StatusRequestEntityTooLarge, "", nil)
+	case fault.Code(err) != "": // of the budget of bodies
+		return nil, err
 	case err != nil:
 		return nil, refused(http.StatusRequestTimeout, "", nil)
 	}
