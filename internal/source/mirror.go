@@ -247,6 +247,9 @@ func (m *mirror) create(ctx context.Context, idLength int) error {
 			return fmt.Errorf("take away a broken mirror: %w", err)
 		}
 	}
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		return fmt.Errorf("make the mirror: %w", err)
+	}
 	if _, err := m.run(ctx, call{args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=" + formatOf(idLength), fresh}}); err != nil {
 		return fmt.Errorf("make the mirror: %w", err)
 	}

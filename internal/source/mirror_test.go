@@ -51,6 +51,26 @@ func TestMirrorIsShared(t *testing.T) {
 	}
 }
 
+// TestMirrorIsPrivate: only the user of the runner can read a mirror, even if the folder around it is open.
+func TestMirrorIsPrivate(t *testing.T) {
+	r, h := newRepository(t), newHost(t, source.Config{})
+	r.commit(map[string]string{"f": "1"})
+	h.must(gitSource(r.url(), "main"))
+	mirrors, err := filepath.Glob(filepath.Join(h.MirrorsDir, "*.git"))
+	if err != nil || len(mirrors) == 0 {
+		t.Fatalf("got %q and %v, want a mirror", mirrors, err)
+	}
+	for _, mirror := range mirrors {
+		info, err := os.Stat(mirror)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != 0o700 {
+			t.Errorf("%s: got mode %04o, want 0700", mirror, got)
+		}
+	}
+}
+
 func TestDamage(t *testing.T) {
 	r := newRepository(t)
 	r.commit(map[string]string{"f": strings.Repeat("text ", 1000)})
