@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -151,4 +152,23 @@ func TestBrowserPhoneMenu(t *testing.T) {
 	b.click(`.nav a[href="/runners"]`)
 	b.until(`location.pathname === "/runners"`)
 	b.clean()
+}
+
+// TestBrowserNarrowPhone checks that no page is wider than the narrowest phone, also where its head has several buttons.
+func TestBrowserNarrowPhone(t *testing.T) {
+	w := start(t)
+	world := fillEverything(t, w)
+	b := newTab(t, w)
+	b.logInWithToken(w.Token)
+	b.do(chromedp.EmulateViewport(320, 700))
+	narrow := regexp.MustCompile(`^(job-approval|secrets|run-done|run-asks)$`)
+	for _, p := range somePlaces(t) {
+		if !narrow.MatchString(p.name) {
+			continue
+		}
+		b.open(p.filled(world))
+		if got, most := eval[float64](b, `document.documentElement.scrollWidth`), 320.0; got > most {
+			t.Errorf("%s: got a width of %.0f, want at most %.0f", p.name, got, most)
+		}
+	}
 }
