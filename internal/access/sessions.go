@@ -210,7 +210,7 @@ func (a *Access) noteRefused(ctx context.Context, u store.User, otherwise, addre
 	if err != nil {
 		return err
 	}
-	return a.store.Update(ctx, func(tx *store.Tx) error {
+	return a.store.Update(store.WithoutPrecondition(ctx), func(tx *store.Tx) error {
 		o, err := tx.OrganizationByName(DefaultOrganization)
 		if err != nil {
 			return err

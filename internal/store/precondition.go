@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -70,6 +71,16 @@ func WithPrecondition(ctx context.Context, v Version) context.Context {
 	return context.WithValue(ctx, preconditionKey{}, &precondition{version: v})
 }
 
+// WithoutPrecondition returns a context for an Update that is no part of the change of the request, such as an entry of
+// the audit log.
+func WithoutPrecondition(ctx context.Context) context.Context {
+	return context.WithValue(ctx, preconditionKey{}, nil)
+}
+
+// errUnchecked is a defect of the program: a request has a condition, and its change did not call LockCatalog, which
+// checks it.
+var errUnchecked = errors.New("a change of a request with a condition did not check the condition")
+
 // checkPrecondition compares the version that a request requires with the record.
 func (tx *Tx) checkPrecondition() error {
 	p, ok := tx.ctx.Value(preconditionKey{}).(*precondition)
@@ -97,9 +108,14 @@ func keepPrecondition(ctx context.Context, update func(ctx context.Context, fn f
 	}
 	checked := false
 	err := update(ctx, func(tx *Tx) error {
-		err := fn(tx)
+		if err := fn(tx); err != nil {
+			return err
+		}
 		checked = tx.conditional
-		return err
+		if tx.events > 0 && !checked && !p.held {
+			return errUnchecked
+		}
+		return nil
 	})
 	if err == nil && checked {
 		p.held = true

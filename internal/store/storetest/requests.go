@@ -152,5 +152,11 @@ func requests(t *testing.T, w *world) {
 		same(t, "a later change of the same request", w.s.Update(ctx, change), nil)
 		err := w.s.Update(store.WithPrecondition(t.Context(), version), change)
 		same(t, "a change with the version before", fault.Code(err), "precondition_failed")
+		event := func(tx *store.Tx) error {
+			return tx.AppendEvent(store.Event{OrganizationID: org, Kind: "unchecked", Data: []byte("{}")})
+		}
+		ctx = store.WithPrecondition(t.Context(), version)
+		same(t, "a change that does not check is refused", w.s.Update(ctx, event) != nil, true)
+		same(t, "what belongs to no record", w.s.Update(store.WithoutPrecondition(ctx), event), nil)
 	})
 }
