@@ -80,7 +80,7 @@ func TestRunnerDefaults(t *testing.T) {
 	got := fmt.Sprint(s.JobLogStream, s.HooksPreapproval.Enabled, s.Runner.Capacity, s.Runner.Instance == host, s.Cancel,
 		s.WorkingDirectory, s.Logging, s.Engine.AdditionalBinaryPaths)
 	want := "{50 true 5} false 10 true {30 10} " +
-		"{/home/someone/.legwork/runner /home/someone/.legwork/runner/.temp 30 0 256 false} {map[Default:Information] text} []"
+		"{/home/someone/.legwork/runner /home/someone/.legwork/runner/.temp  30 0 256 false} {map[Default:Information] text} []"
 	if got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
@@ -169,7 +169,7 @@ func TestAppsettingsFileWorksAsItStands(t *testing.T) {
 	}
 	got := fmt.Sprintln(s.Engine, s.JobLogStream, s.Server.URL, s.Runner.ID, s.Runner.Credentials.ClientSecret.Reveal(), s.WorkingDirectory)
 	want := "{[/home/r/.pulumi/bin]} {100 true 2} https://legwork.example.com:5001 " + runnerID +
-		" has // no comment {/home/r/.snapcd/runner /home/r/.snapcd/runner/.temp 30 0 256 false}\n"
+		" has // no comment {/home/r/.snapcd/runner /home/r/.snapcd/runner/.temp  30 0 256 false}\n"
 	if got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}

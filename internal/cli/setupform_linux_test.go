@@ -114,11 +114,11 @@ func TestSetupFormGoesBackFromAnEmptyField(t *testing.T) {
 	status := term.setup()
 	term.see("URL")
 	term.press(enter)
-	term.see("owner")
+	term.see("already have")
 	term.press("y")
 	term.see("printed") // by legwork runner create
 	term.press(shiftTab)
-	term.see("owner")
+	term.see("already have")
 	term.press("n")
 	term.see("Modules") // name it
 	term.press(ctrlC)
