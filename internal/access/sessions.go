@@ -141,9 +141,8 @@ func splitLogin(login string) (org, name string) {
 	return org, name
 }
 
-// throttleName returns the name by which the attempts on a user are counted, however it is written: the same
-// name in two
-// organizations are two users. Attempts on an unknown name are counted by the name in full.
+// throttleName returns the name by which the attempts on a user are counted, however it is written: the same name in
+// two organizations are two users. Attempts on an unknown name are counted by the name in full.
 func throttleName(u store.User, login string) string {
 	if u.ID != "" {
 		return u.OrganizationID + " " + u.ID

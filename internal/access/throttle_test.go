@@ -58,9 +58,8 @@ func TestNobodyIsLockedOut(t *testing.T) {
 	}
 }
 
-// Attempts on a user are counted together however the name is written, and apart from those on a user of the
-// same name in
-// another organization.
+// Attempts on a user are counted together however the name is written, and apart from those on a user of the same
+// name in another organization.
 func TestAttemptsAreCountedByUser(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	st := openStore(t)

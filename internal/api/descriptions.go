@@ -1,8 +1,7 @@
 package api
 
-// propertyDescriptions describe properties that have no doc tag, because their types belong to other packages
-// or because
-// the same words serve several types. Keys are a schema or a Go type and a property; * is any type.
+// propertyDescriptions describe properties that have no doc tag, because their types belong to other packages or
+// because the same words serve several types. Keys are a schema or a Go type and a property; * is any type.
 var propertyDescriptions = map[string]string{
 	"*.id":                       "Id, a UUID of version 7. It never changes.",
 	"*.organization_id":          "Id of the organization.",

@@ -21,9 +21,8 @@ type apiDocument struct {
 	root map[string]any
 }
 
-// TestOpenAPIHoldsTheRules holds the rules of OpenAPI 3.1 that generators of clients depend on, and that
-// everything has a
-// description.
+// TestOpenAPIHoldsTheRules holds the rules of OpenAPI 3.1 that generators of clients depend on, and that everything
+// has a description.
 func TestOpenAPIHoldsTheRules(t *testing.T) {
 	text, err := OpenAPI()
 	if err != nil {

@@ -51,9 +51,8 @@ type listOf[T any] struct {
 	Next  string `json:"next,omitempty" doc:"Position of the next page, for after or before. Missing on the last page."`
 }
 
-// listPage answers with one page of a list. find returns the items of a page, and key the sort key of an item,
-// which has
-// to be the one by which find sorts.
+// listPage answers with one page of a list. find returns the items of a page, and key the sort key of an item, which
+// has to be the one by which find sorts.
 func listPage[T any](in pageRequest, key func(T) sortKey,
 	find func(control.Page) ([]T, error)) (*body[listOf[T]], error) {
 	cursor, limit := in.bounds()

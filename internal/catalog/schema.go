@@ -181,8 +181,7 @@ func describeField(t reflect.Type, field string) string {
 }
 
 // Describe returns the description of a field in the manifest, by the name of its type and its key:
-// "RunnerSpec.name". It
-// is empty for a field without one.
+// "RunnerSpec.name". It is empty for a field without one.
 func Describe(key string) string { return described(key) }
 
 func described(key string) string {

@@ -90,9 +90,8 @@ func countsOf(j *work.Job, p *runbook.Plan, said map[int]map[work.NodeStatus]int
 	return counts
 }
 
-// NodeResults lists how Items of a Runbook Job, by id or number, went on Nodes, by Item, Node and Part.
-// Nodes that a reference leaves out
-// are skipped there; other pairs without a result are missing.
+// NodeResults lists how Items of a Runbook Job, by id or number, went on Nodes, by Item, Node and Part. Nodes that a
+// reference leaves out are skipped there; other pairs without a result are missing.
 func (c *Control) NodeResults(ctx context.Context, actor catalog.Actor, idOrNumber string, f NodeResultFilter) ([]NodeResult, error) {
 	return read(ctx, c, actor, func(tx *store.Tx) ([]NodeResult, error) {
 		j, err := runByID(tx, actor, idOrNumber)

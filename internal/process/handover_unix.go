@@ -13,9 +13,8 @@ import (
 )
 
 // handOver lets a command read entries of its environment from a socket that it inherits. Unlike a pipe or a file in
-// memory, a
-// socket cannot be opened through /proc by another process. The caller starts the command and then calls the function
-// returned.
+// memory, a socket cannot be opened through /proc by another process. The caller starts the command and then calls
+// the function returned.
 func handOver(cmd *exec.Cmd, entries []string) (started func(), err error) {
 	if len(entries) == 0 {
 		return func() {}, nil

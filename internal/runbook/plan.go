@@ -66,9 +66,8 @@ type Handler struct {
 	Item    string               `json:"item"`            // name of the reference
 }
 
-// RecoveredBy is the value that a recovered item passes on: the reference whose error handler recovered it.
-// The node goes on after
-// that reference.
+// RecoveredBy is the value that a recovered item passes on: the reference whose error handler recovered it. The node
+// goes on after that reference.
 const RecoveredBy = "recovered_by"
 
 // OnNodes tells whether the Item is done once per Node.
