@@ -51,8 +51,8 @@ func TestNodesOnTheCommandLine(t *testing.T) {
 	if got := s.run("node", "show", "prod/web-9"); got.status != 4 {
 		t.Errorf("%d %s", got.status, got.err)
 	}
-	if got := s.run("node", "show", "web-9"); got.status != 2 || !strings.Contains(got.err, "stack/name") {
-		t.Errorf("%d %s", got.status, got.err)
+	if got := s.run("node", "show", "web-9"); got.status != 4 || !strings.Contains(got.err, `there is no node "web-9"`) {
+		t.Errorf("a name without a stack: got %d %s, want 4 and the name", got.status, got.err)
 	}
 	for line, want := range map[string]string{"node show": "prod/web-1", "node list --stack": "prod", "exec --runner": "edge"} {
 		if got := s.ok(append([]string{"__complete"}, append(strings.Fields(line), "")...)...).out; !strings.Contains(got, want+"\n") {
