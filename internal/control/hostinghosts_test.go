@@ -114,9 +114,11 @@ func (c *cloud) disconnect(f *fake) {
 	})
 }
 
-// reconnect connects a launcher again.
+// reconnect connects a launcher again, after its former connection has ended.
 func (c *cloud) reconnect(f *fake) {
 	c.t.Helper()
+	for range f.in {
+	}
 	f.online(c.s)
 	c.crew.Go(func() { c.serve(f, f.in) })
 }

@@ -278,7 +278,7 @@ func TestWhoMayDeclareNodesAndRunbooks(t *testing.T) {
 	if entries[0].Action != "node.delete" {
 		t.Errorf("%+v", entries[0])
 	}
-	if err := c.DeleteRunner(ctx, w.owner(), "web"); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "Node source prod/cloud") {
+	if err := c.DeleteRunner(ctx, w.owner(), "web"); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "node source prod/cloud") {
 		t.Errorf("a Runner that a Node source names: %v", err)
 	}
 	w.must(c.DeleteStack(ctx, w.owner(), "dev"))

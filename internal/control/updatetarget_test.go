@@ -63,7 +63,7 @@ func TestHeldUpdates(t *testing.T) {
 		runner, updates, want string
 		outdated              bool
 	}{
-		"notify":    {"edge", "notify", "instance a: there is 1.2.0, and updates is notify", true},
+		"notify":    {"edge", "notify", "instance a: 1.2.0 is available, but this host is set to notify only", true},
 		"off":       {"edge", "off", "instance a: updates is off at the Runner", true},
 		"patch":     {"edge", "patch", "instance a: from 1.1.0 to 1.2.0 is more than a patch", true},
 		"one's own": {catalog.LocalRunner, "", "instance a is part of another program", false},

@@ -131,7 +131,7 @@ func TestUpgradeRefused(t *testing.T) {
 		version, code string
 		want          string
 	}{
-		"no consent":     {func(h *wire.Hello) { h.Updates = "notify" }, "", "update_refused", "instance a: there is 1.2.0, and updates is notify"},
+		"no consent":     {func(h *wire.Hello) { h.Updates = "notify" }, "", "update_refused", "instance a: 1.2.0 is available, but this host is set to notify only"},
 		"off":            {func(h *wire.Hello) { h.Updates = "off" }, "", "update_refused", "updates is off"},
 		"no patch":       {func(h *wire.Hello) { h.Updates = "patch" }, "", "update_refused", "more than a patch"},
 		"no minor":       {func(*wire.Hello) {}, "2.0.0", "update_refused", "changes the first number"},
