@@ -214,14 +214,14 @@ func TestDashboardFromAddingARunnerToItsDeath(t *testing.T) {
 	b.click(`a[href="/modules/prod/net/base/apply"]`)
 	b.click("dialog[open] .button.primary")
 	b.until(`/^\/jobs\/\d+$/.test(location.pathname)`)
-	b.says("Awaits approval")
+	b.says("Waiting for approval")
 	b.says("1 to add")
 	b.press("a")
 	b.click("dialog[open] .button.primary")
 	for _, line := range []string{"said-111", "said-333"} {
 		b.until(fmt.Sprintf(`document.querySelector("#log").innerText.includes(%q)`, line))
 	}
-	b.says("It did what was asked.")
+	b.until(`document.querySelector("#job-head .badge.good")?.innerText.includes("Succeeded")`)
 
 	// Its output lets the next Module begin, whose colour changes in the graph.
 	box := `[...document.querySelectorAll("svg.box")].find(x => x.textContent.includes("top"))`
@@ -242,7 +242,7 @@ func TestDashboardFromAddingARunnerToItsDeath(t *testing.T) {
 	b.see("dialog[open] .button.danger")
 	b.tabTo("dialog[open] .button.danger")
 	b.press("Enter")
-	b.says("It was ended before it was done.")
+	b.until(`document.querySelector("#job-head .badge")?.innerText.includes("Canceled")`)
 	s.Ends(id, work.Canceled)
 
 	// Drain, and the end of a process that says nothing.

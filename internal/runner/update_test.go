@@ -568,7 +568,7 @@ func TestUpdateRefused(t *testing.T) {
 		}, "release_not_served", "404"},
 		"no patch":   {release.Patch, func(u *updated) work.ReleaseRef { return u.offers("1.2.0", good) }, "update_refused", "more than a patch"},
 		"no minor":   {release.Minor, func(u *updated) work.ReleaseRef { return u.offers("2.0.0", good) }, "update_refused", "changes the first number"},
-		"no consent": {release.Notify, func(u *updated) work.ReleaseRef { return u.offers("1.1.1", good) }, "update_refused", "updates is notify"},
+		"no consent": {release.Notify, func(u *updated) work.ReleaseRef { return u.offers("1.1.1", good) }, "update_refused", "set to notify only"},
 		"off":        {release.Off, func(u *updated) work.ReleaseRef { return u.offers("1.1.1", good) }, "update_refused", "updates is off"},
 		"not writable": {release.Minor, func(u *updated) work.ReleaseRef {
 			u.cfg.Updates.Program = filepath.Join(u.t.TempDir(), "package", "legwork") // nobody may write into a folder that is not there

@@ -65,7 +65,7 @@ func TestBrowserHostedRunners(t *testing.T) {
 	shut()
 
 	b.click(`#runner-updates a[href="/runners/update"]`)
-	b.until(`(t => t.includes("ops-1") && t.includes("In its place") && t.includes("updates is notify"))(document.querySelector("dialog[open]")?.innerText || "")`)
+	b.until(`(t => t.includes("ops-1") && t.includes("In its place") && t.includes("set to notify only"))(document.querySelector("dialog[open]")?.innerText || "")`)
 	b.click("dialog[open] .button.primary")
 	b.until(`(t => t.includes("1 update Job queued") && t.includes("1 Runner left out"))(document.querySelector("dialog[open]")?.innerText || "")`)
 	shut()
