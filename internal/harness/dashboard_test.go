@@ -214,7 +214,7 @@ func TestDashboardFromAddingARunnerToItsDeath(t *testing.T) {
 	b.click(`a[href="/modules/prod/net/base/apply"]`)
 	b.click("dialog[open] .button.primary")
 	b.until(`/^\/jobs\/\d+$/.test(location.pathname)`)
-	b.says("Waiting for approval")
+	b.says("Needs approval")
 	b.says("1 to add")
 	b.press("a")
 	b.click("dialog[open] .button.primary")

@@ -9,10 +9,10 @@ import (
 
 // TestSentencesSpeakOfNoRounds: people know steps.
 func TestSentencesSpeakOfNoRounds(t *testing.T) {
-	if got := hostLost(work.StepRound).Error(); !strings.HasPrefix(got, "the step was cut off") {
+	if got := hostLost(work.StepRound).Error(); !strings.HasPrefix(got, "the step was interrupted on its host") {
 		t.Error(got)
 	}
-	if got := hostLost(work.StepApply).Error(); !strings.HasPrefix(got, "apply was cut off") {
+	if got := hostLost(work.StepApply).Error(); !strings.HasPrefix(got, "apply was interrupted on its host") {
 		t.Error(got)
 	}
 }
