@@ -70,7 +70,7 @@ func TestBrowserGraph(t *testing.T) {
 	within("running", fmt.Sprintf(`document.querySelector(%q).matches("svg.box.busy")`, base))
 	close(release)
 	within("up to date", fmt.Sprintf(`document.querySelector(%q).matches("svg.box.good") && document.querySelector(%q).namespaceURI.endsWith("svg")`, base, base))
-	b.until(fmt.Sprintf(`document.querySelector("#module-%s").innerText.includes("Applied")`, modules[0].ID))
+	b.until(fmt.Sprintf(`document.querySelector("#module-%s").innerText.includes("Last run succeeded")`, modules[0].ID))
 	if now := view(); now != moved || !eval[bool](b, "window.sameDocument") {
 		t.Errorf("what was moved is elsewhere: %q, %q", moved, now)
 	}

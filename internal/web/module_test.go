@@ -81,7 +81,7 @@ func TestModuleActions(t *testing.T) {
 		{"/modules/prod/network/dns/plan", url.Values{"priority": {"urgent"}}, 422, "choose one of the priorities"},
 		{"/modules/prod/network/dns/destroy", url.Values{"confirm": {"dn"}}, 422, `value="dn"`},
 		{"/modules/prod/network/dns/destroy", url.Values{"confirm": {"dns"}}, 200, "is queued"},
-		{"/modules/prod/network/dns/run", url.Values{}, 422, "knows no"},
+		{"/modules/prod/network/dns/run", url.Values{}, 422, "has no action"},
 		{"/modules/prod/data/cache/apply", url.Values{}, 409, "legwork assignment create"},
 	} {
 		status, text := v.post(c.path, c.form)
