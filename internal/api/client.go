@@ -276,18 +276,18 @@ const maxPage = 1000
 
 // list returns a whole list, page by page.
 func list[T any](ctx context.Context, c *Client, path string, query url.Values) (all []T, err error) {
-	all = []T{} // an empty list is written as [], not as null
-	err = eachPage(ctx, c, path, query, "after", func(page listOf[T]) string {
-		all = append(all, page.Items...)
-		return page.Next
-	})
-	return all, err
+	return collect[T](ctx, c, path, query, "after")
 }
 
 // listNewest is list for a list that is newest first.
 func listNewest[T any](ctx context.Context, c *Client, path string, query url.Values) (all []T, err error) {
+	return collect[T](ctx, c, path, query, "before")
+}
+
+// collect returns the items of all pages of a list. cursor is the parameter for the next page.
+func collect[T any](ctx context.Context, c *Client, path string, query url.Values, cursor string) (all []T, err error) {
 	all = []T{} // an empty list is written as [], not as null
-	err = eachPage(ctx, c, path, query, "before", func(page listOf[T]) string {
+	err = eachPage(ctx, c, path, query, cursor, func(page listOf[T]) string {
 		all = append(all, page.Items...)
 		return page.Next
 	})

@@ -128,13 +128,20 @@ func testCopy(t *testing.T, ssh bool) {
 		!strings.Contains(log, "again: "+dir+"/tree is unchanged") {
 		t.Errorf("got log %q, want the written files and the unchanged folder", log)
 	}
-	wantNoLeftovers(t, dir)
+	wantNoLeftovers(t, dir, copyLeftovers)
 }
 
-// wantNoLeftovers checks that no temporary files are left.
-func wantNoLeftovers(t *testing.T, dir string) {
+// copyLeftovers matches the temporary files of copies on a node.
+const copyLeftovers = "/tmp/legwork-copy-*"
+
+// wantNoLeftovers checks that no temporary files are left in a folder, and no files that match a pattern.
+func wantNoLeftovers(t *testing.T, dir string, patterns ...string) {
 	t.Helper()
-	left, _ := filepath.Glob("/tmp/legwork-copy-*")
+	var left []string
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern)
+		left = append(left, found...)
+	}
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if strings.Contains(path, ".legwork-") {
 			left = append(left, path)
@@ -186,7 +193,7 @@ func TestCopyRefuses(t *testing.T) {
 			t.Errorf("%+v: got %q, want it to contain %q", c.step, e.Failure.Message, c.want)
 		}
 	}
-	wantNoLeftovers(t, dir)
+	wantNoLeftovers(t, dir, copyLeftovers)
 }
 
 // TestCopyDelivers: what arrives equals what was sent, for any content and names.

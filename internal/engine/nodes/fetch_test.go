@@ -112,21 +112,10 @@ func testFetch(t *testing.T, ssh, sudo bool) {
 	wantNoFetchLeftovers(t, f)
 }
 
-// wantNoFetchLeftovers checks that no temporary files are left.
+// wantNoFetchLeftovers checks that no temporary files are left on the node or on the host.
 func wantNoFetchLeftovers(t *testing.T, f *File) {
 	t.Helper()
-	left, _ := filepath.Glob("/tmp/legwork-fetch-*")
-	more, _ := filepath.Glob(f.ScratchDir + "/*")
-	left = append(left, more...)
-	err := filepath.WalkDir(f.FetchDir, func(path string, _ fs.DirEntry, err error) error {
-		if strings.Contains(path, ".legwork-") {
-			left = append(left, path)
-		}
-		return err
-	})
-	if err != nil || len(left) > 0 {
-		t.Errorf("got leftovers %v %v, want none", left, err)
-	}
+	wantNoLeftovers(t, f.FetchDir, "/tmp/legwork-fetch-*", f.ScratchDir+"/*")
 }
 
 // TestFetchRefuses checks the messages for what cannot be fetched or stored.

@@ -31,11 +31,24 @@ func TestScope(t *testing.T) {
 	}
 }
 
+// openScoped returns a function that opens the launcher as a service of root does, with a script in place of systemd-run.
+func (p *place) openScoped(t *testing.T, script string) func() *Launcher {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "systemd-run")
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return func() *Launcher {
+		l := p.open(t)
+		l.services = serviceManager{systemd: true, service: true, root: true, program: program}
+		return l
+	}
+}
+
 // TestResumeInAScope resumes a process whose scope is kept alive by a command that it had started. The service manager
 // refuses the name of such a scope, as systemd-run does.
 func TestResumeInAScope(t *testing.T) {
 	p, scopes := newPlace(t), t.TempDir()
-	program := filepath.Join(t.TempDir(), "systemd-run")
 	text := `#!/bin/sh
 for a; do
   shift
@@ -45,14 +58,7 @@ for a; do
   esac
 done
 `
-	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	open := func() *Launcher {
-		l := p.open(t)
-		l.services = serviceManager{systemd: true, service: true, root: true, program: program}
-		return l
-	}
+	open := p.openScoped(t, text)
 	const unit = "cloud-00000001"
 	task := p.bench().Task("owner", "cloud", unit)
 	if _, err := open().Ensure(t.Context(), task); err != nil {
@@ -82,16 +88,8 @@ done
 // when the host allows it.
 func TestRefusedResumesDoNotCount(t *testing.T) {
 	p, refuse := newPlace(t), filepath.Join(t.TempDir(), "refuse")
-	program := filepath.Join(t.TempDir(), "systemd-run")
 	text := "#!/bin/sh\ntest -e '" + refuse + "' && exit 1\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nexec \"$@\"\n"
-	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	open := func() *Launcher {
-		l := p.open(t)
-		l.services = serviceManager{systemd: true, service: true, root: true, program: program}
-		return l
-	}
+	open := p.openScoped(t, text)
 	const unit = "cloud-00000001"
 	task := p.bench().Task("owner", "cloud", unit)
 	if _, err := open().Ensure(t.Context(), task); err != nil {
